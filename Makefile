@@ -1,0 +1,47 @@
+# One file for every chore. `make` alone lists them.
+PYTHON ?= python3
+VENV   ?= .venv
+ARGS   ?=
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format ui clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing lopgpn_exp into $(VENV) (once; a few minutes)"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.installed-dev  ## Make the virtual environment with all test tools
+
+run: $(VENV)/.installed  ## Set up, then run LOP-GPN on the embedded default (ARGS="model=appnp ..." to change it)
+	$(BIN)/python -m lopgpn_exp $(ARGS)
+
+test: setup  ## Set up, then run the whole test suite (ARGS="-k flow" to choose)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: setup  ## Check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup  ## Fix style and format in place
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+ui: $(VENV)/.installed  ## Open the runs in the MLflow UI on http://localhost:5000
+	$(BIN)/mlflow ui --backend-store-uri sqlite:///outputs/mlflow.db
+
+clean:  ## Remove the virtual environment and caches (never outputs/)
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis dist build

@@ -1,0 +1,3 @@
+from lopgpn_exp.cli import main
+
+main()

@@ -1,0 +1,119 @@
+"""The command line: Hydra in front, one clear message for a user's mistake."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import hydra
+from hydra.errors import MissingConfigException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.experiment import schema
+
+USER_MISTAKE = 2
+TYPE_WORDS = {
+    "Integer": "a whole number",
+    "Float": "a number",
+    "bool": "true or false",
+}  # OmegaConf's to ours
+
+# Hydra swallows what a job returns; a sweep goes on after a failed job, and the exit code tells in the end.
+_failed: list[str] = []
+_started: list[str] = []
+
+
+def config_dir() -> Path:
+    """`conf/` beside the package in a checkout, inside it in an installed copy."""
+    package = Path(__file__).resolve().parent
+    beside = package.parent / "conf"
+    return beside if (beside / "config.yaml").is_file() else package / "conf"
+
+
+def main() -> None:
+    # Hydra re-raises instead of printing and exiting, so that every error passes through here.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    schema.register()
+    try:
+        hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")(_job)()
+    except Exception as error:
+        if _started:  # a defect of ours: the full traceback
+            raise
+        sys.stderr.write(f"\nlopgpn_exp: {_explained(error)}\n")  # Hydra did not get past the command line
+        sys.exit(USER_MISTAKE)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nInterrupted. Finished trainings and runs are kept; the same command goes on from there.\n")
+        sys.exit(130)
+    if _failed:
+        sys.exit(USER_MISTAKE)
+
+
+def _job(config: DictConfig) -> None:
+    from lopgpn_exp.experiment.build import plan
+    from lopgpn_exp.experiment.runner import run
+    from lopgpn_exp.experiment.tracking import default_uri, track
+    from lopgpn_exp.report.summary import show
+
+    _started.append("job")
+    try:
+        planned = plan(config)
+        outcome = run(planned)
+        uri = None
+        if planned.tracking["enabled"]:
+            uri = planned.tracking["uri"] or default_uri(planned.output_dir)
+            track(
+                uri=uri,
+                experiment=planned.tracking["experiment"],
+                output_dir=planned.output_dir,
+                folder=outcome.folder,
+                result=outcome.result,
+                config=planned.resolved,
+                name=planned.title,
+            )
+        show(outcome.result, title=planned.title, folder=outcome.folder, cached=outcome.cached, mlflow_uri=uri)
+    except InputError as error:
+        sys.stderr.write(f"\nlopgpn_exp: {error}\n")
+        _failed.append(str(error))
+
+
+def _explained(error: Exception) -> str:
+    """Hydra's and OmegaConf's errors in our form, with the nearest valid name."""
+    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        close = nearest(choice, error.options)
+        return str(
+            InputError(
+                f"there is no {group}={choice}",
+                expected="one of " + ", ".join(error.options),
+                hint=f"{group}={close}" if close else "python -m lopgpn_exp --help",
+            )
+        )
+    if isinstance(cause, OmegaConfBaseException) and cause.full_key:
+        return _explained_key(cause)
+    first_line = str(error).strip().partition("\n")[0]
+    return str(InputError(first_line, expected="overrides of the form group=option or name.of.value=new"))
+
+
+def _explained_key(cause: OmegaConfBaseException) -> str:
+    parent, _, key = str(cause.full_key).rpartition(".")
+    prefix = f"{parent}." if parent else ""
+    siblings = [str(name) for name in cause.parent_node] if isinstance(cause.parent_node, DictConfig) else []
+    if siblings and key not in siblings:
+        shown = [f"{prefix}{name}" for name in siblings if name not in ("_target_", "hydra")]
+        close = nearest(key, siblings)
+        return str(
+            InputError(
+                f"there is no {cause.full_key}",
+                expected="one of " + ", ".join(shown),
+                hint=f"{prefix}{close}=..." if close else "",
+            )
+        )
+    message = str(cause).partition("\n")[0]
+    wanted = next((words for word, words in TYPE_WORDS.items() if word in message), "a value of the type --help shows")
+    value = re.search(r"Value '([^']*)'", message)
+    return str(InputError(f"{cause.full_key} is {value[1]!r}" if value else message, expected=wanted))

@@ -1,0 +1,1 @@
+"""Datasets, splits and out-of-distribution scenarios: everything that makes a `Graph`."""

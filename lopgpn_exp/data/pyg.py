@@ -1,0 +1,65 @@
+"""The citation and co-purchase graphs of the paper, by PyG's datasets and readers."""
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch_geometric.io import read_npz
+
+from lopgpn_exp.data.root import fetching, unreadable
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Graph
+
+# What PyG calls the collection's folder by convention, and how its raw file is named below it.
+RAW_FILES = {
+    "Cora_ML": "citation_full/cora_ml/raw/cora_ml.npz",
+    "CiteSeer": "citation_full/citeseer/raw/citeseer.npz",
+    "PubMed": "citation_full/pubmed/raw/pubmed.npz",
+    "Photo": "amazon/Photo/raw/amazon_electronics_photo.npz",
+    "Computers": "amazon/Computers/raw/amazon_electronics_computers.npz",
+}
+
+
+def citation_full(*, root: Path, collection_name: Literal["Cora_ML", "CiteSeer", "PubMed"]) -> Graph:
+    """A citation graph of PyG's `CitationFull`, features 0/1 and then rows that sum to 1."""
+    return _load(root, "CitationFull", collection_name)
+
+
+def amazon(*, root: Path, collection_name: Literal["Photo", "Computers"]) -> Graph:
+    """A co-purchase graph of PyG's `Amazon`, features 0/1 and then rows that sum to 1."""
+    return _load(root, "Amazon", collection_name)
+
+
+def row_normalised(features: torch.Tensor) -> torch.Tensor:
+    """Rows divided by their sum; a row of zeros stays zero."""
+    sums = features.sum(dim=1, keepdim=True)
+    return torch.where(sums == 0, features, features / sums.where(sums != 0, 1.0))
+
+
+def _load(root: Path, collection: str, name: str) -> Graph:
+    """Reads the raw file itself rather than PyG's `processed/` copy: a shared data root may be read-only, and two
+    processes never meet while writing that copy."""
+    raw = root / RAW_FILES[name]
+    if not raw.is_file():
+        _download(root, collection, name, raw)
+    try:
+        data = read_npz(str(raw))
+        return Graph.build(features=row_normalised(data.x), edge_index=data.edge_index, labels=data.y)
+    except InputError as error:
+        raise InputError(f"{raw}: {error.what}", expected=error.expected, hint=error.hint) from None
+    except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise unreadable(raw, error) from None
+
+
+def _download(root: Path, collection: str, name: str, raw: Path) -> None:
+    import torch_geometric.datasets as pyg
+
+    with fetching(name, raw, root) as scratch:
+        if raw.is_file():
+            return
+        dataset = getattr(pyg, collection)(str(scratch), name)
+        raw.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(dataset.raw_paths[0], raw)

@@ -1,0 +1,75 @@
+"""Which nodes train, validate and test."""
+
+import math
+
+import numpy as np
+import torch
+
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Graph, Part
+
+
+def random_split(
+    graph: Graph,
+    *,
+    index: int,
+    count: int = 10,
+    train: float = 0.05,
+    val: float = 0.15,
+    test: float = 0.80,
+    unused: float = 0.0,
+) -> Graph:
+    """Stratified per class and seeded by `index` alone, so that every model sees the same `count` splits.
+
+    Fractions are of the whole class. Each class gets at least one node in each part; test takes what rounding leaves.
+    Deviation: the paper's public code draws the fractions from what is left, 5 / 14.2 / 64.6 %, and leaves the rest
+    unused (`train=0.05 val=0.1425 test=0.646 unused=0.1615`).
+    """
+    _check_index(index, count)
+    fractions = {"train": train, "val": val, "test": test, "unused": unused}
+    if any(f < 0 for f in fractions.values()) or not math.isclose(sum(fractions.values()), 1.0, abs_tol=1e-6):
+        shown = " + ".join(f"{name} {value:g}" for name, value in fractions.items())
+        raise InputError(
+            f"the split's fractions are {shown} = {sum(fractions.values()):g}",
+            expected="no negative fraction, and a sum of 1",
+            hint="split.train=0.05 split.val=0.15 split.test=0.8",
+        )
+    rng = np.random.default_rng([0x5B117, index])
+    part = torch.full((graph.num_nodes,), Part.NONE, dtype=torch.int8)
+    for label in range(graph.num_classes):
+        nodes = np.flatnonzero(graph.labels.numpy() == label)
+        if len(nodes) < 3:
+            raise InputError(
+                f"class {label} has {len(nodes)} node(s)",
+                expected="at least 3: one each to train, validate and test",
+                hint="merge rare classes, or mark their nodes as unlabelled (-1)",
+            )
+        nodes = torch.from_numpy(rng.permutation(nodes))
+        num_train = max(1, round(train * len(nodes)))
+        num_val = max(1, min(round(val * len(nodes)), len(nodes) - num_train - 1))
+        num_unused = min(round(unused * len(nodes)), len(nodes) - num_train - num_val - 1)
+        num_test = len(nodes) - num_train - num_val - num_unused
+        for name, chosen in zip(
+            (Part.TRAIN, Part.VAL, Part.TEST),
+            nodes.split([num_train, num_val, num_test, num_unused])[:3],
+            strict=True,
+        ):
+            part[chosen] = name
+    return graph.replace(part=part)
+
+
+def official_split(graph: Graph, *, index: int, count: int = 1) -> Graph:
+    """The split that came with the data. There is one."""
+    _check_index(index, count)
+    if graph.official_part is None:
+        raise InputError("this dataset has no official split", expected="a random one", hint="split=random")
+    return graph.replace(part=graph.official_part.clone())
+
+
+def _check_index(index: int, count: int) -> None:
+    if not 0 <= index < count:
+        raise InputError(
+            f"split.index is {index}",
+            expected=f"from 0 to {count - 1}: there are {count} splits",
+            hint=f"split.index={count - 1}" + (f" or split.count={index + 1}" if index > 0 else ""),
+        )

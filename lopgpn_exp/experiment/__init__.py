@@ -1,0 +1,1 @@
+"""From a config to a result: schema, build, identity, cache, runner, tracking."""

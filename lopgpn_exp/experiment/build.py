@@ -1,0 +1,106 @@
+"""From a config to objects. The config object stops here: everything later takes keyword arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from lopgpn_exp.data.root import data_root
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.experiment.schema import Stage, call_options, check_positive
+from lopgpn_exp.experiment.seeds import stream
+from lopgpn_exp.graph import Graph
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked config, ready to be carried out. Nothing has been loaded yet."""
+
+    model: str
+    dataset: str
+    split: int
+    init: int
+    scenario: str
+    stage: Stage
+    load: Callable[[], Graph]
+    scenario_transform: Callable[[Graph], Graph]
+    model_class: str
+    model_options: dict[str, Any]
+    optimizer: dict[str, Any]
+    trainer: dict[str, Any]
+    tracking: dict[str, Any]
+    seed: int
+    scenario_options: dict[str, Any]
+    output_dir: Path
+    checkpoint: Path | None
+    force: bool
+    resolved: dict[str, Any]
+
+    @property
+    def title(self) -> str:
+        return f"{self.model} · {self.dataset} · split {self.split} · {self.scenario}"
+
+
+def plan(config: DictConfig) -> Plan:
+    """Check every value of a config that can be checked before data is read."""
+    resolved: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore
+    dataset, split, ood, model = (dict(resolved[group]) for group in ("dataset", "split", "ood", "model"))
+    if config.init < 0:
+        raise InputError(f"init is {config.init}", expected="0 or more", hint="init=0")
+    trainer = dict(resolved["trainer"])
+    check_positive({key: trainer[key] for key in ("max_epochs", "patience", "validate_every", "threads")}, "trainer")
+    optimizer = _optimizer(model.pop("optimizer", {}))
+    _, model_options = call_options(model, path="model", ours=("name",), given=("num_features", "num_classes"))
+    transform, scenario_options = _scenario(ood, split["index"])
+    return Plan(
+        model=model["name"],
+        dataset=dataset["name"],
+        split=split["index"],
+        init=config.init,
+        scenario=ood["name"],
+        stage=Stage(ood["stage"]),
+        load=_loader(dataset, split, resolved["data_root"]),
+        scenario_transform=transform,
+        model_class=model["_target_"],
+        model_options=model_options,
+        optimizer=optimizer,
+        trainer=trainer,
+        tracking=dict(resolved["tracking"]),
+        seed=stream("training", config.init, split["index"]),
+        scenario_options=scenario_options,
+        output_dir=Path(config.output_dir),
+        checkpoint=Path(config.checkpoint) if config.checkpoint else None,
+        force=config.force,
+        resolved=resolved,
+    )
+
+
+def _loader(dataset: dict[str, Any], split: dict[str, Any], root: str | None) -> Callable[[], Graph]:
+    read, options = call_options(dataset, path="dataset", ours=("name", "left_out_classes"), given=("root",))
+    make_split, split_options = call_options(split, path="split", ours=("name",), given=("graph",))
+    if "root" in inspect.signature(read).parameters:
+        options["root"] = data_root(root)
+    return lambda: make_split(read(**options), **split_options)
+
+
+def _scenario(ood: dict[str, Any], split: int) -> tuple[Callable[[Graph], Graph], dict[str, Any]]:
+    if ood["_target_"] is None:
+        return lambda graph: graph, {}
+    change, options = call_options(ood, path="ood", ours=("name", "stage"), given=("graph", "seed"))
+    seed = stream(f"scenario/{ood['name']}", split)
+    return lambda graph: change(graph, seed=seed, **options), {**options, "seed": seed}
+
+
+def _optimizer(node: dict[str, Any]) -> dict[str, Any]:
+    """The optimiser's values are arguments of the Lightning module, so its signature checks them."""
+    module = {"_target_": "lopgpn_exp.training.NodeClassification", **node}
+    _, options = call_options(module, path="model.optimizer", given=("model_class", "model_options"))
+    for key, value in options.items():
+        if value < 0 or (key == "learning_rate" and value == 0):
+            raise InputError(f"model.optimizer.{key} is {value}", expected="a positive number")
+    return options

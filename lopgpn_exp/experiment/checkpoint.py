@@ -1,0 +1,56 @@
+"""Opening a checkpoint as the model that a plan asks for."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.experiment.build import Plan
+from lopgpn_exp.graph import Graph
+from lopgpn_exp.models import GradientModel
+from lopgpn_exp.training import NodeClassification
+
+
+def load_model(path: Path, plan: Plan, graph: Graph) -> GradientModel:
+    """The model of a checkpoint, if it is of the planned kind and fits the graph."""
+    hint = "checkpoint=outputs/runs/<run-id>/model.ckpt of the same model and dataset, or no checkpoint to train one"
+    try:
+        module = NodeClassification.load_from_checkpoint(path, map_location="cpu")
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        pickle.UnpicklingError,
+    ) as error:
+        detail = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise InputError(
+            f"the checkpoint {path} cannot be opened ({detail})",
+            expected="the model.ckpt of a finished run",
+            hint=hint,
+        ) from None
+    options = module.hparams["model_options"]
+    shape = (options["num_features"], options["num_classes"])
+    if module.hparams["model_class"] != plan.model_class:
+        raise InputError(
+            f"the checkpoint {path} holds a {module.hparams['model_class']}",
+            expected=f"a {plan.model_class}: model={plan.model}",
+            hint=hint,
+        )
+    if shape != (graph.num_features, graph.num_classes):
+        raise InputError(
+            f"the checkpoint {path} is for {shape[0]} features and {shape[1]} classes",
+            expected=f"{graph.num_features} features and {graph.num_classes} classes: dataset={plan.dataset}",
+            hint=hint,
+        )
+    for key, value in plan.model_options.items():
+        if options.get(key) != value:
+            raise InputError(
+                f"the checkpoint {path} was trained with model.{key}={options.get(key)}",
+                expected=f"model.{key}={value}, as this run's config has it",
+                hint=f"model.{key}={options.get(key)}",
+            )
+    return module.model.eval()

@@ -1,0 +1,125 @@
+"""One run, from a checked config to its result on disk and in MLflow."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lopgpn_exp import __version__
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.evaluation import evaluate
+from lopgpn_exp.experiment.build import Plan
+from lopgpn_exp.experiment.checkpoint import load_model
+from lopgpn_exp.experiment.identity import run_id, training_id
+from lopgpn_exp.experiment.results import SCHEMA, read_result, write_run
+from lopgpn_exp.experiment.schema import Stage
+from lopgpn_exp.experiment.trainings import Training, training
+from lopgpn_exp.graph import Graph
+from lopgpn_exp.training import fit_by_gradient
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run: its folder, its result, and whether it had been finished before."""
+
+    folder: Path
+    result: dict[str, Any]
+    cached: bool
+
+
+def run(plan: Plan) -> Outcome:
+    """Carry out a plan, or find that it was carried out before."""
+    torch.set_num_threads(plan.trainer["threads"])
+    start = time.perf_counter()
+    clean = plan.load()
+    trained_on = plan.scenario_transform(clean) if plan.stage is Stage.training else clean
+    loaded = time.perf_counter() - start
+    training_identity = training_id(plan, trained_on)
+    identity = run_id(plan, _checkpoint_identity(plan) or training_identity)
+    folder = plan.output_dir / "runs" / identity
+    if (folder / "result.json").is_file() and not plan.force:
+        return Outcome(folder, read_result(folder), cached=True)
+    if plan.checkpoint is not None:
+        trained = Training(plan.checkpoint, epochs=0, seconds={"prepare": 0.0, "train": 0.0}, peak_rss_mb=0.0)
+    else:
+        again = plan.force and plan.stage is not Stage.evaluation
+        trained = training(plan.output_dir, training_identity, lambda path: _train(plan, trained_on, path), again=again)
+    start = time.perf_counter()
+    graph = plan.scenario_transform(clean) if plan.stage is Stage.evaluation else trained_on
+    model = load_model(trained.checkpoint, plan, graph)
+    evaluation = evaluate(model.predict(graph, cache_dir=_cache_dir(plan)), graph)
+    seconds = {"load": loaded, **trained.seconds, "evaluate": time.perf_counter() - start}
+    result = {
+        "schema": SCHEMA,
+        "run_id": identity,
+        "model": plan.model,
+        "dataset": plan.dataset,
+        "split": plan.split,
+        "init": plan.init,
+        "scenario": plan.scenario,
+        "metrics": evaluation.metrics,
+        "curves": evaluation.curves,
+        "epochs": trained.epochs,
+        "seconds": {key: round(seconds[key], 4) for key in ("load", "prepare", "train", "evaluate")},
+        "peak_rss_mb": max(peak_rss_mb(), trained.peak_rss_mb),
+        "versions": versions(),
+        "training_id": training_identity,
+    }
+    write_run(folder, result=result, evaluation=evaluation, config=plan.resolved, checkpoint=trained.checkpoint)
+    return Outcome(folder, result, cached=False)
+
+
+def _train(plan: Plan, graph: Graph, checkpoint: Path) -> Training:
+    fitted = fit_by_gradient(
+        graph,
+        model_class=plan.model_class,
+        model_options={
+            **plan.model_options,
+            "num_features": graph.num_features,
+            "num_classes": graph.num_classes,
+        },
+        optimizer=plan.optimizer,
+        seed=plan.seed,
+        title=plan.title,
+        cache_dir=_cache_dir(plan),
+        checkpoint_path=checkpoint,
+        **{key: value for key, value in plan.trainer.items() if key != "threads"},
+    )
+    return Training(checkpoint, fitted.epochs, fitted.seconds, peak_rss_mb())
+
+
+def _cache_dir(plan: Plan) -> Path:
+    return plan.output_dir / "cache"
+
+
+def _checkpoint_identity(plan: Plan) -> str | None:
+    if plan.checkpoint is None:
+        return None
+    try:
+        return hashlib.blake2b(plan.checkpoint.read_bytes(), digest_size=16).hexdigest()
+    except OSError as error:
+        raise InputError(
+            f"the checkpoint {plan.checkpoint} cannot be read ({error.strerror})",
+            expected="the model.ckpt of a finished run",
+            hint="checkpoint=outputs/runs/<run-id>/model.ckpt",
+        ) from None
+
+
+def peak_rss_mb() -> float:
+    """Largest memory that this process has held so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def versions() -> dict[str, str]:
+    packages = ("torch", "torch-geometric", "pytorch-lightning", "numpy", "scipy")
+    return {"lopgpn_exp": __version__, "python": platform.python_version()} | {name: version(name) for name in packages}

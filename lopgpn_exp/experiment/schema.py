@@ -1,0 +1,148 @@
+"""What a config must look like, checked before anything is loaded or trained."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from hydra.core.config_store import ConfigStore
+from hydra.utils import get_object
+from omegaconf import MISSING
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from lopgpn_exp.errors import InputError, nearest
+
+
+class Stage(StrEnum):
+    """When a scenario changes the graph."""
+
+    none = "none"
+    training = "training"
+    evaluation = "evaluation"
+
+
+@dataclass
+class TrainerConfig:
+    max_epochs: int = MISSING
+    patience: int = MISSING
+    validate_every: int = MISSING
+    accelerator: str = MISSING
+    threads: int = MISSING
+    progress: bool = MISSING
+
+
+@dataclass
+class TrackingConfig:
+    enabled: bool = MISSING
+    uri: str | None = None
+    experiment: str = MISSING
+
+
+@dataclass
+class RunConfig:
+    """The root. The four groups typed `Any` hold a `_target_`: its signature is their schema (see `call_options`)."""
+
+    model: Any = MISSING
+    dataset: Any = MISSING
+    split: Any = MISSING
+    ood: Any = MISSING
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    init: int = MISSING
+    output_dir: str = MISSING
+    data_root: str | None = None
+    checkpoint: str | None = None
+    force: bool = MISSING
+
+
+def register() -> None:
+    ConfigStore.instance().store(name="schema", node=RunConfig)
+
+
+def call_options(
+    node: Mapping[str, Any], *, path: str, ours: tuple[str, ...] = (), given: tuple[str, ...] = ()
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The callable that `_target_` names and its checked keyword arguments.
+
+    Args:
+        path: where the node stands in the config, for messages.
+        ours: keys of the node that are not arguments (`name`, for example).
+        given: arguments that the framework passes itself, which a config must not set.
+    """
+    target = _locate(node["_target_"], path)
+    accepted = _parameters(target)
+    options = {key: value for key, value in node.items() if key not in ("_target_", *ours)}
+    for key, value in options.items():
+        if key not in accepted or key in given:
+            known = sorted(set(accepted) - set(given))
+            close = nearest(key, known)
+            raise InputError(
+                f"{path}.{key} is not an option of {node['_target_']}",
+                expected="one of " + ", ".join(known),
+                hint=f"{path}.{close}={value}" if close else "",
+            )
+        options[key] = checked(value, accepted[key].annotation, f"{path}.{key}")
+    required = {key for key, parameter in accepted.items() if parameter.default is inspect.Parameter.empty}
+    if missing := sorted(required - set(options) - set(given)):
+        raise InputError(
+            f"{path}.{missing[0]} is not set",
+            expected=f"a value: {node['_target_']} needs it",
+            hint=f"+{path}.{missing[0]}=VALUE",
+        )
+    return target, options
+
+
+def checked(value: Any, annotation: Any, path: str) -> Any:
+    """`value` if it is of the annotated type; an int is a fine float, nothing else is converted."""
+    if annotation in (inspect.Parameter.empty, Any):
+        return value
+    try:
+        return TypeAdapter(annotation, config=ConfigDict(strict=True)).validate_python(value)
+    except ValidationError:
+        close = nearest(value, get_args(annotation)) if get_origin(annotation) is Literal else None
+        raise InputError(
+            f"{path} is {value!r}", expected=_readable(annotation), hint=f"{path}={close}" if close else ""
+        ) from None
+
+
+def check_positive(values: Mapping[str, float], path: str) -> None:
+    for name, value in values.items():
+        if value < 1:
+            raise InputError(f"{path}.{name} is {value}", expected="1 or more", hint=f"{path}.{name}=1")
+
+
+def _locate(target: str, path: str) -> Callable[..., Any]:
+    try:
+        return get_object(target)
+    except Exception as error:
+        raise InputError(
+            f"{path}._target_ names {target!r}, which cannot be imported ({error})",
+            expected="the import path of a class or function",
+        ) from None
+
+
+def _parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Keyword parameters with resolved annotations; a constructor's `**kwargs` stands for those of its base class."""
+    constructors = [target]
+    if inspect.isclass(target):
+        constructors = [vars(cls)["__init__"] for cls in target.__mro__ if "__init__" in vars(cls)]
+    found: dict[str, inspect.Parameter] = {}
+    for constructor in constructors:
+        hints = get_type_hints(constructor)
+        parameters = inspect.signature(constructor).parameters.values()
+        for parameter in parameters:
+            if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in found:
+                found[parameter.name] = parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return found
+
+
+def _readable(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(map(str, get_args(annotation)))
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    return words.get(annotation, str(annotation).replace("typing.", ""))

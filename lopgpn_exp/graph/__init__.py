@@ -1,0 +1,23 @@
+"""A frozen graph, its normalised operators, dispersion, and the sparse PPR matrix."""
+
+from lopgpn_exp.graph.dispersion import Dispersion, Scheme
+from lopgpn_exp.graph.graph import Graph, Part, fingerprint, undirected_edges
+from lopgpn_exp.graph.matrix import DenseMatrix, Matrix, SparseMatrix
+from lopgpn_exp.graph.operators import column_stochastic, row_stochastic, symmetric
+from lopgpn_exp.graph.ppr import ppr_matrix
+
+__all__ = [
+    "DenseMatrix",
+    "Dispersion",
+    "Graph",
+    "Matrix",
+    "Part",
+    "Scheme",
+    "SparseMatrix",
+    "column_stochastic",
+    "fingerprint",
+    "ppr_matrix",
+    "row_stochastic",
+    "symmetric",
+    "undirected_edges",
+]

@@ -1,0 +1,169 @@
+"""The one graph type that every later room reads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from lopgpn_exp.errors import InputError
+
+
+class Part(IntEnum):
+    """Which part of the split a node belongs to."""
+
+    NONE = 0
+    TRAIN = 1
+    VAL = 2
+    TEST = 3
+
+
+def undirected_edges(edge_index: Int[Tensor, "2 any"], num_nodes: int) -> Int[Tensor, "2 edges"]:
+    """Both directions of each edge once, without self loops, sorted by source then target."""
+    _check_edges(edge_index, num_nodes)
+    source, target = edge_index.numpy().astype(np.int64)
+    keep = source != target
+    source, target = source[keep], target[keep]
+    keys = np.unique(np.concatenate([source * num_nodes + target, target * num_nodes + source]))
+    return torch.from_numpy(np.stack([keys // num_nodes, keys % num_nodes]))
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An undirected attributed graph with its split. Frozen: every change makes a new one.
+
+    Args:
+        features: one row a node, finite.
+        edge_index: both directions of each edge once, no self loops, sorted (see `undirected_edges`).
+        labels: class of each node, -1 where unknown. A left-out class keeps its label, which is then
+            at least `num_classes` and only allowed where `is_ood`.
+        num_classes: how many classes a model of this graph distinguishes.
+        part: `Part` of each node.
+        is_ood: nodes that a scenario made out-of-distribution.
+        official_part: the split that came with the data, where there is one.
+    """
+
+    features: Float[Tensor, "nodes features"]
+    edge_index: Int[Tensor, "2 edges"]
+    labels: Int[Tensor, " nodes"]
+    num_classes: int
+    part: Int[Tensor, " nodes"]
+    is_ood: Bool[Tensor, " nodes"]
+    official_part: Int[Tensor, " nodes"] | None = None
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        features: Float[Tensor, "nodes features"],
+        edge_index: Int[Tensor, "2 any"],
+        labels: Int[Tensor, " nodes"],
+        num_classes: int | None = None,
+        official_part: Int[Tensor, " nodes"] | None = None,
+    ) -> Graph:
+        """A checked graph from raw arrays in any edge order, with no split yet."""
+        num_nodes = features.shape[0]
+        if num_nodes == 0:
+            raise InputError(
+                "the graph has no nodes", expected="at least one node", hint="check the file that was read"
+            )
+        return cls(
+            features=features.to(torch.float32).contiguous(),
+            edge_index=undirected_edges(edge_index, num_nodes),
+            labels=labels.to(torch.int64),
+            num_classes=int(labels.max()) + 1 if num_classes is None else num_classes,
+            part=torch.full((num_nodes,), Part.NONE, dtype=torch.int8),
+            is_ood=torch.zeros(num_nodes, dtype=torch.bool),
+            official_part=official_part,
+        )
+
+    def __post_init__(self) -> None:
+        _check_edges(self.edge_index, self.num_nodes)
+        _check_features(self.features)
+        for name in ("labels", "part", "is_ood"):
+            if (length := getattr(self, name).shape[0]) != self.num_nodes:
+                raise InputError(f"{name} has {length} entries", expected=f"one for each of {self.num_nodes} nodes")
+        _check_labels(self.labels, self.num_classes, self.is_ood)
+
+    @property
+    def num_nodes(self) -> int:
+        return self.features.shape[0]
+
+    @property
+    def num_features(self) -> int:
+        return self.features.shape[1]
+
+    @property
+    def num_edges(self) -> int:
+        """Undirected edges."""
+        return self.edge_index.shape[1] // 2
+
+    def nodes(self, part: Part) -> Int[Tensor, " chosen"]:
+        """Indices of the nodes of a part, ascending."""
+        return torch.nonzero(self.part == part).flatten()
+
+    def replace(self, **changes: object) -> Graph:
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    @cached_property
+    def structure_fingerprint(self) -> str:
+        """Hash of the edges alone: what a normalised operator or a PPR matrix depends on."""
+        return fingerprint([np.int64(self.num_nodes), self.edge_index.numpy()])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of everything: two graphs with the same one give the same results."""
+        arrays = (self.features, self.labels, self.part, self.is_ood)
+        edges = np.frombuffer(self.structure_fingerprint.encode(), np.uint8)
+        return fingerprint([edges, np.int64(self.num_classes), *(array.numpy() for array in arrays)])
+
+
+def fingerprint(arrays: Iterable[np.ndarray | np.generic]) -> str:
+    """A hash of contents, shapes and types."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in map(np.asarray, arrays):
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _check_edges(edge_index: Tensor, num_nodes: int) -> None:
+    if edge_index.numel() and (edge_index.min() < 0 or edge_index.max() >= num_nodes):
+        bad = int(edge_index.min()) if edge_index.min() < 0 else int(edge_index.max())
+        raise InputError(
+            f"an edge leads to node {bad}, which does not exist",
+            expected=f"node indices from 0 to {num_nodes - 1}",
+            hint="check the edge list, or whether node numbers start at 1",
+        )
+
+
+def _check_features(features: Tensor) -> None:
+    if features.shape[1] == 0:
+        raise InputError("the nodes have no features", expected="at least one feature column")
+    if not bool(torch.isfinite(features).all()):
+        node, column = (int(i) for i in torch.nonzero(~torch.isfinite(features))[0])
+        raise InputError(
+            f"feature {column} of node {node} is {features[node, column].item()}",
+            expected="finite numbers",
+            hint="fill or drop missing values before building the graph",
+        )
+
+
+def _check_labels(labels: Tensor, num_classes: int, is_ood: Tensor) -> None:
+    if num_classes < 2:
+        raise InputError(f"the graph has {num_classes} class(es)", expected="at least 2 classes")
+    bad = (labels < -1) | ((labels >= num_classes) & ~is_ood)
+    if bool(bad.any()):
+        node = int(torch.nonzero(bad)[0])
+        raise InputError(
+            f"node {node} has label {int(labels[node])}",
+            expected=f"labels from 0 to {num_classes - 1}, or -1 where the class is unknown",
+            hint="renumber the classes without gaps",
+        )

@@ -1,0 +1,141 @@
+"""Constant matrices that multiply what is trained: two representations, one interface.
+
+A sparse product's gradient needs the transpose; torch builds it anew in every backward pass (6x the forward). These
+matrices never change, so the transpose is made once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+# torch says so at every first CSR tensor; its CSR products are tested here against scipy's.
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+
+
+class Matrix(Protocol):
+    """A constant matrix: product, rows, and what a mixture needs of its weights."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    def __matmul__(self, right: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]: ...
+
+    def rows(self, index: Int[Tensor, " chosen"]) -> Matrix: ...
+
+    def restrict(self, index: Int[Tensor, " chosen"]) -> tuple[Matrix, Int[Tensor, " used"]]:
+        """Rows `index` over only the columns they use, and which columns those are."""
+        ...
+
+    def row_entropy(self) -> Float[Tensor, " rows"]:
+        """Entropy of each row read as a categorical distribution (natural logarithm)."""
+        ...
+
+    def to(self, dtype: torch.dtype) -> Matrix: ...
+
+    def scipy(self) -> sp.csr_array: ...
+
+
+class DenseMatrix:
+    """For small graphs whose matrix is mostly non-zero, and for dense features."""
+
+    def __init__(self, values: Float[Tensor, "rows columns"]) -> None:
+        self.values = values
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[0], self.values.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.values.dtype
+
+    def __matmul__(self, right: Tensor) -> Tensor:
+        self.values = self.values.to(right.device)  # moves once, to where the parameters are
+        return self.values @ right
+
+    def rows(self, index: Tensor) -> DenseMatrix:
+        return DenseMatrix(self.values[index])
+
+    def restrict(self, index: Tensor) -> tuple[DenseMatrix, Tensor]:
+        chosen = self.values[index]
+        used = torch.nonzero((chosen != 0).any(dim=0)).flatten()
+        return DenseMatrix(chosen[:, used].contiguous()), used
+
+    def row_entropy(self) -> Tensor:
+        return -torch.xlogy(self.values, self.values).sum(dim=1)
+
+    def to(self, dtype: torch.dtype) -> DenseMatrix:
+        return DenseMatrix(self.values.to(dtype))
+
+    def scipy(self) -> sp.csr_array:
+        return sp.csr_array(self.values.numpy())
+
+
+class _ConstantProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, right: Tensor, matrix: SparseMatrix) -> Tensor:
+        ctx.matrix = matrix
+        return matrix.csr(right.device) @ right
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return ctx.matrix.csr(grads[0].device, transposed=True) @ grads[0].contiguous(), None
+
+
+class SparseMatrix:
+    """Compressed rows with 32-bit indices (faster than 64); the transpose is made on first use."""
+
+    def __init__(self, matrix: sp.csr_array, dtype: torch.dtype = torch.float32) -> None:
+        self.dtype = dtype
+        self._scipy = matrix
+        self._torch: dict[tuple[torch.device, bool], Tensor] = {}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._scipy.shape
+
+    def __matmul__(self, right: Tensor) -> Tensor:
+        return _ConstantProduct.apply(right, self)
+
+    def rows(self, index: Tensor) -> SparseMatrix:
+        return SparseMatrix(self._scipy[index.numpy()], self.dtype)
+
+    def restrict(self, index: Tensor) -> tuple[SparseMatrix, Tensor]:
+        chosen = self._scipy[index.numpy()]
+        used = np.unique(chosen.indices)
+        return SparseMatrix(chosen[:, used], self.dtype), torch.from_numpy(used.astype(np.int64))
+
+    def row_entropy(self) -> Tensor:
+        terms = self._scipy.copy()
+        terms.data = -terms.data * np.log(terms.data, where=terms.data > 0, out=np.zeros_like(terms.data))
+        return torch.from_numpy(np.asarray(terms.sum(axis=1)).ravel()).to(self.dtype)
+
+    def to(self, dtype: torch.dtype) -> SparseMatrix:
+        return SparseMatrix(self._scipy, dtype)
+
+    def scipy(self) -> sp.csr_array:
+        return self._scipy
+
+    def csr(self, device: torch.device, *, transposed: bool = False) -> Tensor:
+        """The torch tensor of this matrix or its transpose, made once a device."""
+        key = (device, transposed)
+        if key not in self._torch:
+            matrix = self._scipy.T.tocsr() if transposed else self._scipy
+            self._torch[key] = torch.sparse_csr_tensor(
+                torch.from_numpy(matrix.indptr.astype(np.int32)),
+                torch.from_numpy(matrix.indices.astype(np.int32)),
+                torch.from_numpy(matrix.data).to(self.dtype),
+                size=matrix.shape,
+                check_invariants=False,
+            ).to(device)
+        return self._torch[key]

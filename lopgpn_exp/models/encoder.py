@@ -1,0 +1,23 @@
+"""The two-layer perceptron in front of every trained model."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from lopgpn_exp.graph import Matrix
+from lopgpn_exp.models.base import check_in_range
+
+
+class Encoder(nn.Module):
+    """Linear - ReLU - dropout - Linear, on dense or sparse features. Source: GPN's public configuration."""
+
+    def __init__(self, num_features: int, hidden_dim: int, output_dim: int, *, dropout: float) -> None:
+        super().__init__()
+        check_in_range("hidden_dim", hidden_dim, low=1, hint="64")
+        check_in_range("dropout", dropout, low=0, high=1, hint="0.5")
+        self.hidden = nn.Linear(num_features, hidden_dim)
+        self.latent = nn.Linear(hidden_dim, output_dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, features: Matrix) -> Float[Tensor, "nodes output"]:
+        hidden = features @ self.hidden.weight.T + self.hidden.bias
+        return self.latent(self.dropout(hidden.relu()))

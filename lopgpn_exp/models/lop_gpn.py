@@ -1,0 +1,74 @@
+"""LOP-GPN: opinions pooled linearly along the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lopgpn_exp.graph import Graph, Matrix, Scheme, ppr_matrix
+from lopgpn_exp.models.base import prepared_features
+from lopgpn_exp.models.posterior_network import PosteriorNetwork
+from lopgpn_exp.posterior import DirichletMixture
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Features of the nodes whose opinions are pooled, and the weights of the pool."""
+
+    features: Matrix
+    weights: Matrix
+
+
+class LOPGPN(PosteriorNetwork):
+    r"""Node i believes the mixture :math:`\sum_j \Pi_{ij} \mathrm{Dir}(\alpha^{ft}_j)`. Paper: Eq. (11).
+
+    Args:
+        num_steps: L of the PPR matrix Pi.
+        teleport: its epsilon.
+        prune_threshold: its delta; 0 keeps Pi exact and dense.
+        dispersion: see `Dispersion`.
+        memory_limit_gib: refuse to build a Pi that could take more.
+
+    Only the rows of Pi that are asked for, and only the nodes that these rows touch, take part.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_steps: int = 10,
+        teleport: float = 0.1,
+        prune_threshold: float = 0.01,
+        dispersion: Scheme = "recursion",
+        memory_limit_gib: float = 8.0,
+        **network: Any,
+    ) -> None:
+        super().__init__(**network)
+        self.ppr_options: dict[str, Any] = {
+            "num_steps": num_steps,
+            "teleport": teleport,
+            "prune_threshold": prune_threshold,
+            "scheme": dispersion,
+            "memory_limit_gib": memory_limit_gib,
+        }
+
+    def prepare(
+        self, graph: Graph, *, nodes: Int[Tensor, " chosen"] | None = None, cache_dir: Path | None = None
+    ) -> Prepared:
+        ppr = ppr_matrix(graph, cache_dir=cache_dir, **self.ppr_options)
+        if nodes is None:  # for evaluation: measures are computed in float64
+            return Prepared(prepared_features(graph.features), ppr.to(torch.float64))
+        weights, touched = ppr.restrict(nodes)
+        return Prepared(prepared_features(graph.features[touched]), weights.to(torch.float32))
+
+    def forward(self, prepared: Prepared) -> DirichletMixture:
+        alpha = 1 + self.feature_evidence(prepared.features)
+        return DirichletMixture(prepared.weights, alpha.to(prepared.weights.dtype))
+
+    def node_loss(self, posterior: DirichletMixture, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
+        """Upper bound on Eq. (13): uncertain cross-entropy minus the weighted lower entropy bound, Eq. (14)."""
+        return posterior.expected_cross_entropy(labels) - self.entropy_weight * posterior.entropy_lower()

@@ -1,0 +1,1 @@
+"""Results to tables and figures. Knows nothing of models."""

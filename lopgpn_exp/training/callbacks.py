@@ -1,0 +1,67 @@
+"""Stopping, the best state, and what the user sees meanwhile."""
+
+from __future__ import annotations
+
+import time
+from copy import deepcopy
+
+import pytorch_lightning as pl
+from torch import Tensor
+from tqdm import tqdm
+
+
+class BestState(pl.Callback):
+    """Stop after `patience` validations without improvement; restore the best state at the end.
+
+    The state is kept in memory: a file at every improvement would cost more than the epoch.
+    """
+
+    def __init__(self, *, patience: int) -> None:
+        self.patience = patience
+        self.best = float("inf")
+        self.best_epoch = -1
+        self.since_best = 0
+        self._state: dict[str, Tensor] | None = None
+
+    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        if module.val_cross_entropy < self.best:
+            self.best, self.best_epoch, self.since_best = module.val_cross_entropy, trainer.current_epoch, 0
+            self._state = deepcopy(module.state_dict())
+        else:
+            self.since_best += 1
+            trainer.should_stop = self.since_best >= self.patience
+
+    def on_fit_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        if self._state is not None:
+            module.load_state_dict(self._state)
+
+
+class Progress(pl.Callback):
+    """One line: epoch, loss, validation value, and when it stops at the latest if nothing improves."""
+
+    INTERVAL = 0.2  # seconds between redraws; more often costs more than an epoch
+
+    def __init__(self, best: BestState, *, title: str, enabled: bool) -> None:
+        self.best = best
+        # None: shown on a terminal only, so that logs stay clean.
+        self.bar = tqdm(bar_format="{desc}", disable=None if enabled else True, leave=False)
+        self.title = title
+        self.started = time.perf_counter()
+        self.drawn = 0.0
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        now = time.perf_counter()
+        if self.bar.disable or now - self.drawn < self.INTERVAL:
+            return
+        self.drawn = now
+        epochs = trainer.current_epoch + 1
+        left = self.best.patience - self.best.since_best
+        seconds = left * (trainer.check_val_every_n_epoch or 1) * (now - self.started) / epochs
+        self.bar.set_description_str(
+            f"{self.title}  epoch {epochs}  loss {module.train_loss:.4g}  "
+            f"val CE {module.val_cross_entropy:.4f} (best {self.best.best:.4f} at {self.best.best_epoch + 1})  "
+            f"patience {left}/{self.best.patience} = {seconds:.0f} s"
+        )
+
+    def on_fit_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self.bar.close()

@@ -1,0 +1,131 @@
+"""Training by gradient, from a graph with a split to a fitted module."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader
+
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Graph, Part
+from lopgpn_exp.models import GradientModel
+from lopgpn_exp.training.callbacks import BestState, Progress
+from lopgpn_exp.training.module import Batch, NodeClassification
+from lopgpn_exp.training.seeding import seeded
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A module in its best state, and what it took."""
+
+    module: NodeClassification
+    epochs: int
+    seconds: dict[str, float]
+
+
+def fit_by_gradient(
+    graph: Graph,
+    *,
+    model_class: str,
+    model_options: dict[str, Any],
+    optimizer: dict[str, Any],
+    seed: int,
+    patience: int = 50,
+    max_epochs: int = 100_000,
+    validate_every: int = 1,
+    accelerator: str = "auto",
+    progress: bool = True,
+    title: str = "",
+    cache_dir: Path | None = None,
+    checkpoint_path: Path | None = None,
+) -> Fitted:
+    """Warm up, train until validation cross-entropy stops improving, restore the best state, write one checkpoint.
+
+    Nothing that does not depend on parameters is computed inside an epoch: `prepare` runs once for the training nodes
+    and once for the validation nodes.
+    """
+    for part in (Part.TRAIN, Part.VAL):
+        if len(graph.nodes(part)) == 0:
+            raise InputError(
+                f"the split has no {part.name.lower()} nodes", expected="at least one", hint="split=random"
+            )
+    start = time.perf_counter()
+    with seeded(seed):
+        module = NodeClassification(model_class=model_class, model_options=model_options, **optimizer)
+        module.model.observe(graph.labels[graph.nodes(Part.TRAIN)])
+        train = _batch(module.model, graph, Part.TRAIN, cache_dir)
+        val = _batch(module.model, graph, Part.VAL, cache_dir)
+        prepared = time.perf_counter()
+        if module.warmup_epochs and module.model.warmup_parameters():
+            _warm_up(module, train, accelerator)
+        best = BestState(patience=patience)
+        trainer = _lean_trainer(
+            accelerator,
+            max_epochs=max_epochs,
+            check_val_every_n_epoch=validate_every,
+            callbacks=[best, Progress(best, title=title, enabled=progress)],
+        )
+        _fit(trainer, module, train, val)
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+    module.cpu()
+    if checkpoint_path is not None:
+        trainer.save_checkpoint(checkpoint_path, weights_only=True)
+    seconds = {"prepare": prepared - start, "train": time.perf_counter() - prepared}
+    return Fitted(module.eval(), trainer.current_epoch + (module.warmup_epochs or 0), seconds)
+
+
+def _batch(model: GradientModel, graph: Graph, part: Part, cache_dir: Path | None) -> Batch:
+    nodes = graph.nodes(part)
+    return Batch(nodes, graph.labels[nodes], model.prepare(graph, nodes=nodes, cache_dir=cache_dir))
+
+
+def _warm_up(module: NodeClassification, train: Batch, accelerator: str) -> None:
+    """Train the warm-up parameters alone on the full loss; of what is frozen, no gradient is computed."""
+    chosen = {id(parameter) for parameter in module.model.warmup_parameters()}
+    frozen = [parameter for parameter in module.model.parameters() if id(parameter) not in chosen]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    module.warming_up = True
+    _fit(_lean_trainer(accelerator, max_epochs=module.warmup_epochs), module, train)
+    module.warming_up = False
+    for parameter in frozen:
+        parameter.requires_grad_(True)
+
+
+def _lean_trainer(accelerator: str, **options: Any) -> pl.Trainer:
+    """A Trainer without what costs more than an epoch: logger, bar, summary, checkpoint files, sanity check."""
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # advice on loggers and GPUs that are left out on purpose
+        return pl.Trainer(
+            accelerator=accelerator,
+            devices=1,
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            num_sanity_val_steps=0,
+            **options,
+        )
+
+
+def _fit(trainer: pl.Trainer, module: NodeClassification, train: Batch, val: Batch | None = None) -> None:
+    with warnings.catch_warnings():
+        for known in (
+            ".*validation_step. but have no .val_dataloader",  # the warm-up validates nothing
+            ".*does not have many workers",  # there is one batch, and it is in memory
+            ".*isinstance.treespec, LeafSpec.. is deprecated",  # Lightning's own use of torch
+        ):
+            warnings.filterwarnings("ignore", message=known)
+        trainer.fit(module, _loader(train), _loader(val) if val is not None else None)
+
+
+def _loader(batch: Batch) -> DataLoader:
+    return DataLoader([batch], batch_size=None)  # type: ignore[arg-type]

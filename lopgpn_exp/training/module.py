@@ -1,0 +1,81 @@
+"""The one Lightning module for every model trained by gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from lopgpn_exp.models import GradientModel
+from lopgpn_exp.training.diagnosis import check_loss
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some nodes of the graph, ready for the model. There is one training batch an epoch, and one to validate on."""
+
+    nodes: Tensor
+    labels: Tensor
+    prepared: Any
+
+
+class NodeClassification(pl.LightningModule):
+    """Trains a model on per-node losses; masks and sums happen here and nowhere else.
+
+    A checkpoint holds everything needed to build the model again: `NodeClassification.load_from_checkpoint(path)`.
+
+    Args:
+        model_class: import path of a `GradientModel`.
+        model_options: its keyword arguments.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_class: str,
+        model_options: dict[str, Any],
+        learning_rate: float = 0.01,
+        weight_decay: float = 0.0,
+        warmup_epochs: int = 0,
+    ) -> None:
+        super().__init__()
+        self.save_hyperparameters()
+        module, _, name = model_class.rpartition(".")
+        self.model: GradientModel = getattr(import_module(module), name)(**model_options)
+        self.learning_rate, self.weight_decay, self.warmup_epochs = learning_rate, weight_decay, warmup_epochs
+        self.warming_up = False
+        self.train_loss = float("nan")
+        self.val_cross_entropy = float("nan")
+
+    def training_step(self, batch: Batch, _: int = 0) -> Tensor:
+        losses = self.model.node_loss(self.model(batch.prepared), batch.labels)
+        loss = losses.sum() if self.model.loss_reduction == "sum" else losses.mean()
+        self.train_loss = loss.item()
+        check_loss(self.model, losses, nodes=batch.nodes, labels=batch.labels, prepared=batch.prepared)
+        return loss
+
+    def validation_step(self, batch: Batch, _: int = 0) -> None:
+        losses = self.model(batch.prepared).cross_entropy(batch.labels)
+        check_loss(self.model, losses, nodes=batch.nodes, labels=batch.labels, prepared=batch.prepared)
+        self.val_cross_entropy = losses.mean().item()
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        """Labels move here; the prepared matrices follow the parameters by themselves."""
+        return replace(batch, labels=batch.labels.to(device))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Adam on everything, or on what warms up alone. A phase starts with a fresh one."""
+        undecayed = self.model.undecayed_parameters()
+        if self.warming_up:
+            return torch.optim.Adam(self.model.warmup_parameters(), lr=self.learning_rate)
+        kept_apart = {id(parameter) for parameter in undecayed}
+        decayed = [parameter for parameter in self.model.parameters() if id(parameter) not in kept_apart]
+        groups = [
+            {"params": decayed, "weight_decay": self.weight_decay},
+            {"params": undecayed, "weight_decay": 0.0},
+        ]
+        return torch.optim.Adam([group for group in groups if group["params"]], lr=self.learning_rate)
