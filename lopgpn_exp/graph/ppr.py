@@ -6,6 +6,7 @@ Nothing in it is trained, so it never appears inside an epoch; it is kept on dis
 import hashlib
 import logging
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +167,8 @@ def _store(path: Path, matrix: Matrix) -> None:
         if isinstance(matrix, DenseMatrix):
             np.savez(temporary, dense=matrix.values.numpy())
         else:
-            sp.save_npz(temporary, matrix.scipy(), compressed=False)
+            csr = matrix.scipy()
+            np.savez(temporary, data=csr.data, indices=csr.indices, indptr=csr.indptr, shape=csr.shape)
         os.replace(temporary, path)
     except OSError as error:
         log.warning("the PPR matrix is used but not kept: %s cannot be written (%s)", path, error)
@@ -178,10 +180,12 @@ def _load(path: Path) -> Matrix | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path) as archive:
+        # Our own handle: numpy leaves it open when the archive is damaged.
+        with path.open("rb") as file, np.load(file) as archive:
             if "dense" in archive:
                 return DenseMatrix(torch.from_numpy(archive["dense"]))
-        return SparseMatrix(sp.csr_array(sp.load_npz(path)))
-    except (OSError, ValueError, KeyError, EOFError) as error:
+            parts = (archive["data"], archive["indices"], archive["indptr"])
+            return SparseMatrix(sp.csr_array(parts, shape=tuple(archive["shape"])))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         log.warning("cached PPR matrix %s cannot be read (%s): computing it again", path, error)
         return None
