@@ -32,7 +32,7 @@ class Scripted(NodeClassification):
 
 
 def test_stops_after_patience_and_restores_the_best_state(small_graph):
-    """3, 2, 2.5, 2, 9 with patience 3: the second is best, an equal one is no improvement, the sixth is never reached."""
+    """3, 2, 2.5, 2, 9 with patience 3: the second is best, an equal one is no improvement, a sixth never comes."""
     module = Scripted(model_class="lopgpn_exp.models.GPN", model_options=options(small_graph))
     module.model.observe(small_graph.labels[small_graph.nodes(Part.TRAIN)])
     best = BestState(patience=3)

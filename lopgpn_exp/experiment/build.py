@@ -15,6 +15,7 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.schema import Stage, call_options, check_positive
 from lopgpn_exp.experiment.seeds import stream
 from lopgpn_exp.graph import Graph
+from lopgpn_exp.training.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,9 @@ def plan(config: DictConfig) -> Plan:
     trainer = dict(resolved["trainer"])
     check_positive({key: trainer[key] for key in ("max_epochs", "patience", "validate_every", "threads")}, "trainer")
     optimizer = _optimizer(model.pop("optimizer", {}))
-    _, model_options = call_options(model, path="model", ours=("name",), given=("num_features", "num_classes"))
+    build, model_options = call_options(model, path="model", ours=("name",), given=("num_features", "num_classes"))
+    with seeded(0):
+        build(num_features=1, num_classes=2, **model_options)  # the smallest model there is: its values are checked
     transform, scenario_options = _scenario(ood, split["index"])
     return Plan(
         model=model["name"],

@@ -55,13 +55,7 @@ def ppr_matrix(
     Raises:
         InputError: before anything is allocated, if the matrix could need more than `memory_limit_gib`.
     """
-    check_dispersion(num_steps=num_steps, teleport=teleport)
-    if not 0 <= prune_threshold < 1:
-        raise InputError(
-            f"prune_threshold is {prune_threshold}",
-            expected="from 0 to below 1",
-            hint="model.prune_threshold=0.01",
-        )
+    check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
     _check_memory(graph.num_nodes, prune_threshold, memory_limit_gib)
     what = f"ppr-1 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}"
     key = hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
@@ -76,6 +70,16 @@ def ppr_matrix(
     _last.clear()
     _last[key] = matrix
     return matrix
+
+
+def check_ppr(*, num_steps: int, teleport: float, prune_threshold: float) -> None:
+    check_dispersion(num_steps=num_steps, teleport=teleport)
+    if not 0 <= prune_threshold < 1:
+        raise InputError(
+            f"prune_threshold is {prune_threshold}",
+            expected="from 0 to below 1",
+            hint="model.prune_threshold=0.01",
+        )
 
 
 def _compute(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> Matrix:
