@@ -78,7 +78,7 @@ def test_a_run_ends_with_a_table_and_the_next_command(command):
     assert code == 0
     for text in (
         "lop_gpn · synthetic · split 0 · gaussian",
-        "test/accuracy",
+        "accuracy 0.",
         "EU_SO",
         "OOD AUC-ROC",
         "results  outputs/runs/",
@@ -99,7 +99,7 @@ def test_a_sweep_goes_on_after_a_mistake_and_says_so_in_its_exit_code(command, t
     code, out, err = command(*TINY, "split.index=99,0", "-m")
     assert code == cli.USER_MISTAKE
     assert "split.index is 99" in err
-    assert "test/accuracy" in out
+    assert "accuracy 0." in out
     assert len(list((tmp_path / "outputs" / "runs").iterdir())) == 1
 
 

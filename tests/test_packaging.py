@@ -46,7 +46,7 @@ def test_an_installed_copy_finds_its_own_conf_and_runs_elsewhere(installed, tmp_
     )
     assert where.splitlines() == [str(installed / "lopgpn_exp/cli.py"), str(installed / "lopgpn_exp/conf")]
     out = call(installed, tmp_path, sys.executable, "-m", "lopgpn_exp", *TINY)
-    assert "test/accuracy" in out
+    assert "accuracy 0." in out
     assert len(list((tmp_path / "outputs/runs").iterdir())) == 1
 
 

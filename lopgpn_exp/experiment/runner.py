@@ -74,7 +74,14 @@ def run(plan: Plan) -> Outcome:
         "versions": versions(),
         "training_id": training_identity,
     }
-    write_run(folder, result=result, evaluation=evaluation, config=plan.resolved, checkpoint=trained.checkpoint)
+    write_run(
+        folder,
+        result=result,
+        evaluation=evaluation,
+        config=plan.resolved,
+        title=plan.title,
+        checkpoint=trained.checkpoint,
+    )
     return Outcome(folder, result, cached=False)
 
 
