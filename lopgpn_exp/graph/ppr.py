@@ -64,6 +64,8 @@ def ppr_matrix(
     path = cache_dir / f"ppr-{key}.npz" if cache_dir is not None else None
     matrix = _load(path) if path is not None else None
     if matrix is None:
+        bound = memory_bound_gib(graph.num_nodes, prune_threshold)
+        log.info("Building the PPR matrix of %s nodes: at most %.2f GiB", f"{graph.num_nodes:,}", bound)
         matrix = _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme)
         if path is not None:
             _store(path, matrix)
@@ -102,7 +104,6 @@ def memory_bound_gib(num_nodes: int, prune_threshold: float) -> float:
 
 def _check_memory(num_nodes: int, prune_threshold: float, limit_gib: float) -> None:
     bound = memory_bound_gib(num_nodes, prune_threshold)
-    log.debug("PPR matrix of %d nodes: at most %.2f GiB while it is built", num_nodes, bound)
     if bound > limit_gib:
         larger = 0.01 if prune_threshold == 0 else prune_threshold * 5
         raise InputError(
