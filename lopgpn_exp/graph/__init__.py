@@ -3,7 +3,7 @@
 from lopgpn_exp.graph.dispersion import Dispersion, Scheme
 from lopgpn_exp.graph.graph import Graph, Part, fingerprint, undirected_edges
 from lopgpn_exp.graph.matrix import DenseMatrix, Matrix, SparseMatrix
-from lopgpn_exp.graph.operators import column_stochastic, row_stochastic, symmetric
+from lopgpn_exp.graph.operators import adjacency_matrix, column_stochastic, row_stochastic, symmetric
 from lopgpn_exp.graph.ppr import ppr_matrix
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Part",
     "Scheme",
     "SparseMatrix",
+    "adjacency_matrix",
     "column_stochastic",
     "fingerprint",
     "ppr_matrix",
