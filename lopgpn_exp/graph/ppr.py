@@ -3,9 +3,7 @@
 Nothing in it is trained, so it never appears inside an epoch; it is kept on disk under a hash of what it depends on.
 """
 
-import hashlib
 import logging
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph.cache import Arrays, cache_key, stored_arrays
 from lopgpn_exp.graph.dispersion import Scheme, check_dispersion
 from lopgpn_exp.graph.graph import Graph
 from lopgpn_exp.graph.matrix import DenseMatrix, Matrix, SparseMatrix
@@ -62,25 +61,30 @@ def ppr_matrix(
             hint="model.prune_threshold=0.01",
         )
     _check_memory(graph.num_nodes, prune_threshold, memory_limit_gib)
-    what = f"ppr-1 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}"
-    key = hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
-    if key in _last:
-        return _last[key]
-    path = cache_dir / f"ppr-{key}.npz" if cache_dir is not None else None
-    matrix = _load(path) if path is not None else None
-    if matrix is None:
-        matrix = _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme)
-        if path is not None:
-            _store(path, matrix)
-    _last.clear()
-    _last[key] = matrix
-    return matrix
+    key = cache_key(f"ppr-2 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}")
+    if key not in _last:
+        arrays = stored_arrays(
+            cache_dir,
+            f"ppr-{key}",
+            lambda: _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme),
+        )
+        _last.clear()
+        _last[key] = _matrix(arrays, graph.num_nodes)
+    return _last[key]
 
 
-def _compute(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> Matrix:
+def _compute(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> Arrays:
     if delta == 0:
-        return DenseMatrix(torch.from_numpy(_dense(operator, num_steps, teleport, scheme)))
-    return SparseMatrix(_pruned(operator, num_steps, teleport, delta, scheme))
+        return {"dense": _dense(operator, num_steps, teleport, scheme)}
+    matrix = _pruned(operator, num_steps, teleport, delta, scheme)
+    return {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+
+
+def _matrix(arrays: Arrays, num_nodes: int) -> Matrix:
+    if "dense" in arrays:
+        return DenseMatrix(torch.from_numpy(arrays["dense"]))
+    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+    return SparseMatrix(sp.csr_array(parts, shape=(num_nodes, num_nodes)))
 
 
 def memory_bound_gib(num_nodes: int, prune_threshold: float) -> float:
@@ -156,32 +160,3 @@ def _prune(block: sp.csr_array, start: int, delta: float) -> sp.csr_array:
     result.eliminate_zeros()
     result.sort_indices()
     return result
-
-
-def _store(path: Path, matrix: Matrix) -> None:
-    """Atomic: a killed process or a full disk leaves no half-written file under the final name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.npz")
-    try:
-        if isinstance(matrix, DenseMatrix):
-            np.savez(temporary, dense=matrix.values.numpy())
-        else:
-            sp.save_npz(temporary, matrix.scipy(), compressed=False)
-        os.replace(temporary, path)
-    except OSError as error:
-        log.warning("the PPR matrix is used but not kept: %s cannot be written (%s)", path, error)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _load(path: Path) -> Matrix | None:
-    if not path.is_file():
-        return None
-    try:
-        with np.load(path) as archive:
-            if "dense" in archive:
-                return DenseMatrix(torch.from_numpy(archive["dense"]))
-        return SparseMatrix(sp.csr_array(sp.load_npz(path)))
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        log.warning("cached PPR matrix %s cannot be read (%s): computing it again", path, error)
-        return None
