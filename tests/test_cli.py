@@ -63,7 +63,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("override", MISTAKES)
 def test_a_mistake_gets_one_message_before_any_training(command, override, monkeypatch):
-    monkeypatch.setattr(runner, "fit_by_gradient", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(runner, "fit", lambda *_, **__: pytest.fail("trained"))
     code, _, err = command(*TINY, override)
     what, hint = MISTAKES[override]
     assert code == cli.USER_MISTAKE
@@ -107,7 +107,7 @@ def test_a_defect_of_ours_keeps_its_traceback(command, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(runner, "fit_by_gradient", broken)
+    monkeypatch.setattr(runner, "fit", broken)
     with pytest.raises(ZeroDivisionError, match="ours"):
         command(*TINY)
 

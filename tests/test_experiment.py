@@ -19,8 +19,8 @@ from lopgpn_exp.experiment.files import folder_written_at_once
 from lopgpn_exp.experiment.results import read_predictions, read_result
 from lopgpn_exp.experiment.runner import run
 from lopgpn_exp.experiment.seeds import stream
-from lopgpn_exp.training import NodeClassification
-from tests.test_models import MODELS, composed
+from lopgpn_exp.training import load_module
+from tests.test_models import MODELS, SMALL, composed
 
 TINY = [
     "dataset=synthetic",
@@ -84,10 +84,11 @@ def test_a_run_leaves_what_the_contract_says(tmp_path, scenario):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_runs_and_its_checkpoint_gives_its_predictions(tmp_path, model):
-    planned = plan(composed(*TINY, f"output_dir={tmp_path}", f"model={model}", "ood=leave_out_classes"))
+    overrides = [f"output_dir={tmp_path}", f"model={model}", *SMALL.get(model, []), "ood=leave_out_classes"]
+    planned = plan(composed(*TINY, *overrides))
     done = run(planned)
     graph = planned.scenario_transform(planned.load())
-    module = NodeClassification.load_from_checkpoint(done.folder / "model.ckpt")
+    module = load_module(done.folder / "model.ckpt")
     pd.testing.assert_frame_equal(predictions(module.model.predict(graph), graph), read_predictions(done.folder))
     assert read_result(done.folder) == done.result
 
@@ -95,8 +96,8 @@ def test_every_model_runs_and_its_checkpoint_gives_its_predictions(tmp_path, mod
 def test_a_finished_run_is_not_run_again_unless_forced(tmp_path, monkeypatch):
     first = outcome(tmp_path)
     calls = []
-    original = runner.fit_by_gradient
-    monkeypatch.setattr(runner, "fit_by_gradient", lambda *a, **k: calls.append(1) or original(*a, **k))
+    original = runner.fit
+    monkeypatch.setattr(runner, "fit", lambda *a, **k: calls.append(1) or original(*a, **k))
     again = outcome(tmp_path)
     assert again.cached
     assert again.result == first.result
@@ -167,7 +168,7 @@ def test_an_error_while_training_leaves_nothing_half_written(tmp_path, monkeypat
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "fit_by_gradient", dies)
+        patch.setattr(runner, "fit", dies)
         with pytest.raises(RuntimeError, match="killed"):
             outcome(tmp_path)
     assert not [path for path in (tmp_path / "trainings").iterdir() if path.is_dir()]

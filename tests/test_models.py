@@ -11,13 +11,24 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment import schema
 from lopgpn_exp.experiment.build import plan
 from lopgpn_exp.graph import Part
-from lopgpn_exp.models import GPN, LOPGPN
-from lopgpn_exp.posterior import Categorical, Dirichlet, DirichletMixture
-from lopgpn_exp.training import NodeClassification, fit_by_gradient
+from lopgpn_exp.models import GPN, LOPGPN, ClosedFormModel
+from lopgpn_exp.posterior import Categorical, Dirichlet, DirichletMixture, GaussianSimplex
+from lopgpn_exp.training import fit, load_module
 from tests.test_ppr import permuted
 
-MODELS = {"lop_gpn": DirichletMixture, "gpn_sym": Dirichlet, "gpn_rw": Dirichlet, "appnp": Categorical}
+MODELS = {
+    "lop_gpn": DirichletMixture,
+    "gpn_sym": Dirichlet,
+    "gpn_rw": Dirichlet,
+    "appnp": Categorical,
+    "gkde": Dirichlet,
+    "matern_ggp": GaussianSimplex,
+}
+# Small enough for a graph of 300 nodes; everything else as configured.
+SMALL = {"matern_ggp": ["model.num_eigenpairs=100"]}
 each_model = pytest.mark.parametrize("name", MODELS)
+GRADIENT = ("lop_gpn", "gpn_sym", "gpn_rw", "appnp")
+each_trained_model = pytest.mark.parametrize("name", GRADIENT)
 
 
 def composed(*overrides: str):
@@ -27,9 +38,9 @@ def composed(*overrides: str):
 
 
 def fitted(name: str, graph, *, max_epochs: int = 8, seed: int = 0, checkpoint_path: Path | None = None):
-    planned = plan(composed(f"model={name}"))
+    planned = plan(composed(f"model={name}", *SMALL.get(name, [])))
     dims = {"num_features": graph.num_features, "num_classes": graph.num_classes}
-    return fit_by_gradient(
+    return fit(
         graph,
         model_class=planned.model_class,
         model_options=planned.model_options | dims,
@@ -42,8 +53,12 @@ def fitted(name: str, graph, *, max_epochs: int = 8, seed: int = 0, checkpoint_p
     ).module
 
 
-def same_state(one, two) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
+def same_state(one, two, graph) -> bool:
+    """The same parameters and, bit for bit, the same predictions."""
+    pairs = zip(one.model.parameters(), two.model.parameters(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs) and torch.equal(
+        one.model.predict(graph).mean, two.model.predict(graph).mean
+    )
 
 
 def test_every_model_config_has_an_entry():
@@ -65,16 +80,29 @@ def test_a_model_returns_its_posterior_with_sane_measures(name, small_graph):
 
 @each_model
 def test_renaming_nodes_renames_the_predictions(name, small_graph):
+    """A trained model is applied to the renamed graph; one that knows only its own graph is fitted to it anew.
+
+    Matern-GGP's mean-field family lives in Cholesky coordinates, which depend on the order of the training nodes: there
+    only the other nodes are renamed.
+    """
     module = fitted(name, small_graph)
     order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
+    if name == "matern_ggp":
+        others = torch.nonzero(small_graph.part != Part.TRAIN).flatten()
+        order = torch.arange(300).scatter(0, others, others[order[: len(others)].argsort()])
+    other = permuted(small_graph, order)
     plain = module.model.predict(small_graph)
-    renamed = module.model.predict(permuted(small_graph, order))
-    torch.testing.assert_close(renamed.mean[order], plain.mean, rtol=1e-4, atol=1e-6)
+    again = fitted(name, other) if isinstance(module.model, ClosedFormModel) else module
+    renamed = again.model.predict(other)
+    loose = 0.02 if name == "matern_ggp" else 1e-4  # its optimiser stops by the bound, which rounding moves
+    torch.testing.assert_close(renamed.mean[order], plain.mean, rtol=loose, atol=loose)
     for measure in plain.measures:
-        torch.testing.assert_close(renamed.measure(measure)[order], plain.measure(measure), rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(
+            renamed.measure(measure)[order], plain.measure(measure), rtol=10 * loose, atol=10 * loose
+        )
 
 
-@each_model
+@each_trained_model
 def test_the_posterior_of_some_nodes_is_that_part_of_all(name, small_graph):
     model = fitted(name, small_graph).model.eval()
     nodes = torch.tensor([250, 5, 17, 0])
@@ -88,7 +116,7 @@ def test_labels_outside_training_and_validation_are_never_read(name, small_graph
     hidden = (small_graph.part != Part.TRAIN) & (small_graph.part != Part.VAL)
     poisoned = small_graph.replace(labels=torch.where(hidden, (small_graph.labels + 1) % 3, small_graph.labels))
     clean, dirty = fitted(name, small_graph), fitted(name, poisoned)
-    assert same_state(clean, dirty)
+    assert same_state(clean, dirty, small_graph)
     torch.testing.assert_close(clean.model.predict(small_graph).mean, dirty.model.predict(poisoned).mean)
 
 
@@ -98,18 +126,19 @@ def test_same_seed_same_bits_other_seed_other_bits(name, small_graph):
     first = fitted(name, small_graph, seed=1)
     before = torch.random.get_rng_state()
     second = fitted(name, small_graph, seed=1)
-    assert same_state(first, second)
+    assert same_state(first, second, small_graph)
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert not same_state(first, fitted(name, small_graph, seed=2))
+    if not isinstance(first.model, ClosedFormModel):
+        assert not same_state(first, fitted(name, small_graph, seed=2), small_graph)
 
 
 @each_model
 def test_a_checkpoint_opens_as_the_same_model(name, small_graph, tmp_path):
     module = fitted(name, small_graph, checkpoint_path=tmp_path / "model.ckpt")
-    again = NodeClassification.load_from_checkpoint(tmp_path / "model.ckpt", weights_only=True)
+    again = load_module(tmp_path / "model.ckpt")
+    assert type(again) is type(module)
     assert type(again.model) is type(module.model)
-    assert same_state(module, again)
-    torch.testing.assert_close(again.model.predict(small_graph).mean, module.model.predict(small_graph).mean)
+    assert same_state(module, again, small_graph)
 
 
 @each_model
@@ -119,7 +148,7 @@ def test_training_lowers_the_loss_and_learns(name, small_graph):
     def accuracy(module):
         return (module.model.predict(small_graph).mean.argmax(1) == small_graph.labels)[test].float().mean()
 
-    assert accuracy(fitted(name, small_graph, max_epochs=80)) > 0.8
+    assert accuracy(fitted(name, small_graph, max_epochs=80)) > (0.8 if name in GRADIENT else 0.6)  # features or none
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.01])
@@ -155,7 +184,7 @@ def test_sparse_and_dense_features_give_the_same_model(small_graph, monkeypatch)
     torch.testing.assert_close(results[0], results[1])
 
 
-@each_model
+@each_trained_model
 def test_the_literal_power_of_the_paper_is_an_option(name, small_graph):
     planned = plan(composed(f"model={name}", "model.dispersion=power"))
     assert planned.model_options["dispersion"] == "power"

@@ -15,6 +15,7 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.schema import Stage, call_options, check_positive
 from lopgpn_exp.experiment.seeds import stream
 from lopgpn_exp.graph import Graph
+from lopgpn_exp.training import NodeClassification, module_type
 from lopgpn_exp.training.seeding import seeded
 
 
@@ -55,10 +56,11 @@ def plan(config: DictConfig) -> Plan:
         raise InputError(f"init is {config.init}", expected="0 or more", hint="init=0")
     trainer = dict(resolved["trainer"])
     check_positive({key: trainer[key] for key in ("max_epochs", "patience", "validate_every", "threads")}, "trainer")
-    optimizer = _optimizer(model.pop("optimizer", {}))
+    optimizer_node = model.pop("optimizer", {})
     build, model_options = call_options(model, path="model", ours=("name",), given=("num_features", "num_classes"))
     with seeded(0):
         build(num_features=1, num_classes=2, **model_options)  # the smallest model there is: its values are checked
+    optimizer = _optimizer(model, optimizer_node)
     transform, scenario_options = _scenario(ood, split["index"])
     return Plan(
         model=model["name"],
@@ -99,8 +101,13 @@ def _scenario(ood: dict[str, Any], split: int) -> tuple[Callable[[Graph], Graph]
     return lambda graph: change(graph, seed=seed, **options), {**options, "seed": seed}
 
 
-def _optimizer(node: dict[str, Any]) -> dict[str, Any]:
+def _optimizer(model: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
     """The optimiser's values are arguments of the Lightning module, so its signature checks them."""
+    if node and module_type(model["_target_"]) is not NodeClassification:
+        raise InputError(
+            f"model.optimizer.{next(iter(node))} is set",
+            expected=f"no model.optimizer: model={model['name']} is fitted in closed form",
+        )
     module = {"_target_": "lopgpn_exp.training.NodeClassification", **node}
     _, options = call_options(module, path="model.optimizer", given=("model_class", "model_options"))
     for key, value in options.items():

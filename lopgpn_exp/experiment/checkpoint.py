@@ -8,15 +8,15 @@ from pathlib import Path
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.build import Plan
 from lopgpn_exp.graph import Graph
-from lopgpn_exp.models import GradientModel
-from lopgpn_exp.training import NodeClassification
+from lopgpn_exp.models import Model
+from lopgpn_exp.training import load_module
 
 
-def load_model(path: Path, plan: Plan, graph: Graph) -> GradientModel:
+def load_model(path: Path, plan: Plan, graph: Graph) -> Model:
     """The model of a checkpoint, if it is of the planned kind and fits the graph."""
     hint = "checkpoint=outputs/runs/<run-id>/model.ckpt of the same model and dataset, or no checkpoint to train one"
     try:
-        module = NodeClassification.load_from_checkpoint(path, map_location="cpu")
+        module = load_module(path)
     except (
         OSError,
         RuntimeError,

@@ -24,7 +24,7 @@ from lopgpn_exp.experiment.results import SCHEMA, read_result, write_run
 from lopgpn_exp.experiment.schema import Stage
 from lopgpn_exp.experiment.trainings import Training, training
 from lopgpn_exp.graph import Graph
-from lopgpn_exp.training import fit_by_gradient
+from lopgpn_exp.training import fit
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _trained(located: Located) -> Training:
 
 
 def _train(plan: Plan, graph: Graph, checkpoint: Path) -> Training:
-    fitted = fit_by_gradient(
+    fitted = fit(
         graph,
         model_class=plan.model_class,
         model_options={

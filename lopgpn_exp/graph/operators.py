@@ -1,4 +1,4 @@
-"""The three normalised adjacency operators, self loops included.
+"""The adjacency, and its three normalised operators, self loops included.
 
 They are three functions because they are three different matrices: what the literature calls "random walk" is
 column-stochastic in one paper and row-stochastic in the next.
@@ -30,6 +30,13 @@ def row_stochastic(graph: Graph) -> sp.csr_array:
     """
     adjacency, degree = _with_self_loops(graph)
     return (sp.dia_array((degree[None] ** -1.0, [0]), shape=adjacency.shape) @ adjacency).tocsr()
+
+
+def adjacency_matrix(graph: Graph) -> sp.csr_array:
+    """A itself, without self loops: 1 in both directions of each edge."""
+    n = graph.num_nodes
+    source, target = graph.edge_index.numpy()
+    return sp.coo_array((np.ones(len(source)), (source, target)), shape=(n, n)).tocsr()
 
 
 def _with_self_loops(graph: Graph) -> tuple[sp.csr_array, np.ndarray]:

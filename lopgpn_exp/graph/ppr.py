@@ -3,10 +3,7 @@
 Nothing in it is trained, so it never appears inside an epoch; it is kept on disk under a hash of what it depends on.
 """
 
-import hashlib
 import logging
-import os
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph.cache import Arrays, cache_key, stored_arrays
 from lopgpn_exp.graph.dispersion import Scheme, check_dispersion
 from lopgpn_exp.graph.graph import Graph
 from lopgpn_exp.graph.matrix import DenseMatrix, Matrix, SparseMatrix
@@ -24,8 +22,8 @@ log = logging.getLogger(__name__)
 GIB = 2**30
 # Real graphs have entries exactly at the threshold; float64 rounding (1e-16) must not decide about them.
 TIE_TOLERANCE = 1e-9
-# Products of so many entries at most are formed at once before pruning: 24 bytes each, under 0.4 GiB.
-BLOCK_ENTRIES = 2**24
+# Products of so many entries at most are formed at once before pruning: 48 bytes each, under 0.4 GiB.
+BLOCK_ENTRIES = 2**23
 # The matrix used last, by key: training, validation and each scenario of a run ask for the same one.
 _last: dict[str, Matrix] = {}
 
@@ -57,21 +55,18 @@ def ppr_matrix(
     """
     check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
     _check_memory(graph.num_nodes, prune_threshold, memory_limit_gib)
-    what = f"ppr-1 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}"
-    key = hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
-    if key in _last:
-        return _last[key]
-    path = cache_dir / f"ppr-{key}.npz" if cache_dir is not None else None
-    matrix = _load(path) if path is not None else None
-    if matrix is None:
-        bound = memory_bound_gib(graph.num_nodes, prune_threshold)
-        log.info("Building the PPR matrix of %s nodes: at most %.2f GiB", f"{graph.num_nodes:,}", bound)
-        matrix = _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme)
-        if path is not None:
-            _store(path, matrix)
-    _last.clear()
-    _last[key] = matrix
-    return matrix
+    key = cache_key(f"ppr-2 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}")
+    if key not in _last:
+
+        def compute() -> Arrays:
+            bound = memory_bound_gib(graph.num_nodes, prune_threshold)
+            log.info("Building the PPR matrix of %s nodes: at most %.2f GiB", f"{graph.num_nodes:,}", bound)
+            return _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme)
+
+        arrays = stored_arrays(cache_dir, f"ppr-{key}", compute)
+        _last.clear()
+        _last[key] = _matrix(arrays, graph.num_nodes)
+    return _last[key]
 
 
 def check_ppr(*, num_steps: int, teleport: float, prune_threshold: float) -> None:
@@ -84,22 +79,31 @@ def check_ppr(*, num_steps: int, teleport: float, prune_threshold: float) -> Non
         )
 
 
-def _compute(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> Matrix:
+def _compute(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> Arrays:
     if delta == 0:
-        return DenseMatrix(torch.from_numpy(_dense(operator, num_steps, teleport, scheme)))
-    return SparseMatrix(_pruned(operator, num_steps, teleport, delta, scheme))
+        return {"dense": _dense(operator, num_steps, teleport, scheme)}
+    matrix = _pruned(operator, num_steps, teleport, delta, scheme)
+    return {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+
+
+def _matrix(arrays: Arrays, num_nodes: int) -> Matrix:
+    if "dense" in arrays:
+        return DenseMatrix(torch.from_numpy(arrays["dense"]))
+    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+    return SparseMatrix(sp.csr_array(parts, shape=(num_nodes, num_nodes)))
 
 
 def memory_bound_gib(num_nodes: int, prune_threshold: float) -> float:
     """Most memory that building the matrix can take, in GiB.
 
-    Dense: the matrix and the product of a step, float64. Sparse: two generations of rows of 1/delta + 1 entries
-    (8 bytes of value, 4 of index) and one block of products.
+    Dense: the matrix, the product of a step and a term, float64. Sparse: two generations of rows of 1/delta + 1
+    entries (8 bytes of value, 4 of index), the second once in blocks and once joined, and one block of products with
+    the copies that scaling and adding make of it.
     """
     if prune_threshold == 0:
-        return 2 * 8 * num_nodes**2 / GIB
+        return 3 * 8 * num_nodes**2 / GIB
     row_length = min(1 / prune_threshold + 1, num_nodes)
-    return (2 * 12 * num_nodes * row_length + 24 * BLOCK_ENTRIES) / GIB
+    return (3 * 12 * num_nodes * row_length + 48 * BLOCK_ENTRIES) / GIB
 
 
 def _check_memory(num_nodes: int, prune_threshold: float, limit_gib: float) -> None:
@@ -122,7 +126,8 @@ def _dense(operator: sp.csr_array, num_steps: int, teleport: float, scheme: Sche
         if scheme == "recursion":
             product[np.arange(n), np.arange(n)] += teleport
         else:
-            product += teleport * current
+            current *= teleport  # in place: its last use
+            product += current
         current = product
     return current
 
@@ -162,35 +167,3 @@ def _prune(block: sp.csr_array, start: int, delta: float) -> sp.csr_array:
     result.eliminate_zeros()
     result.sort_indices()
     return result
-
-
-def _store(path: Path, matrix: Matrix) -> None:
-    """Atomic: a killed process or a full disk leaves no half-written file under the final name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.npz")
-    try:
-        if isinstance(matrix, DenseMatrix):
-            np.savez(temporary, dense=matrix.values.numpy())
-        else:
-            csr = matrix.scipy()
-            np.savez(temporary, data=csr.data, indices=csr.indices, indptr=csr.indptr, shape=csr.shape)
-        os.replace(temporary, path)
-    except OSError as error:
-        log.warning("the PPR matrix is used but not kept: %s cannot be written (%s)", path, error)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _load(path: Path) -> Matrix | None:
-    if not path.is_file():
-        return None
-    try:
-        # Our own handle: numpy leaves it open when the archive is damaged.
-        with path.open("rb") as file, np.load(file) as archive:
-            if "dense" in archive:
-                return DenseMatrix(torch.from_numpy(archive["dense"]))
-            parts = (archive["data"], archive["indices"], archive["indptr"])
-            return SparseMatrix(sp.csr_array(parts, shape=tuple(archive["shape"])))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        log.warning("cached PPR matrix %s cannot be read (%s): computing it again", path, error)
-        return None

@@ -1,6 +1,15 @@
 """The Lightning side: how a model gets its parameters."""
 
-from lopgpn_exp.training.fit import Fitted, fit_by_gradient
-from lopgpn_exp.training.module import NodeClassification
+from lopgpn_exp.training.fit import Fitted, fit, fit_by_gradient, fit_in_closed_form
+from lopgpn_exp.training.module import ClosedFormClassification, NodeClassification, load_module, module_type
 
-__all__ = ["Fitted", "NodeClassification", "fit_by_gradient"]
+__all__ = [
+    "ClosedFormClassification",
+    "Fitted",
+    "NodeClassification",
+    "fit",
+    "fit_by_gradient",
+    "fit_in_closed_form",
+    "load_module",
+    "module_type",
+]

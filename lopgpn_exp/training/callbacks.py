@@ -36,32 +36,49 @@ class BestState(pl.Callback):
             module.load_state_dict(self._state)
 
 
-class Progress(pl.Callback):
-    """One line: epoch, loss, validation value, and when it stops at the latest if nothing improves."""
+class StatusLine:
+    """One line on a terminal, redrawn; nothing in a log file."""
 
     INTERVAL = 0.2  # seconds between redraws; more often costs more than an epoch
 
-    def __init__(self, best: BestState, *, title: str, enabled: bool) -> None:
-        self.best = best
+    def __init__(self, *, title: str, enabled: bool) -> None:
         # None: shown on a terminal only, so that logs stay clean.
         self.bar = tqdm(bar_format="{desc}", disable=None if enabled else True, leave=False)
         self.title = title
-        self.started = time.perf_counter()
         self.drawn = 0.0
 
+    @property
+    def is_due(self) -> bool:
+        return not self.bar.disable and time.perf_counter() - self.drawn >= self.INTERVAL
+
+    def show(self, text: str) -> None:
+        if self.is_due:
+            self.drawn = time.perf_counter()
+            self.bar.set_description_str(f"{self.title}  {text}")
+
+    def close(self) -> None:
+        self.bar.close()
+
+
+class Progress(pl.Callback):
+    """Epoch, loss, validation value, and when it stops at the latest if nothing improves."""
+
+    def __init__(self, best: BestState, line: StatusLine) -> None:
+        self.best, self.line = best, line
+        self.started = time.perf_counter()
+
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        now = time.perf_counter()
-        if self.bar.disable or now - self.drawn < self.INTERVAL:
+        if not self.line.is_due:
             return
-        self.drawn = now
         epochs = trainer.current_epoch + 1
         left = self.best.patience - self.best.since_best
-        seconds = left * (trainer.check_val_every_n_epoch or 1) * (now - self.started) / epochs
-        self.bar.set_description_str(
-            f"{self.title}  epoch {epochs}  loss {module.train_loss:.4g}  "
+        each = (time.perf_counter() - self.started) / epochs
+        seconds = left * (trainer.check_val_every_n_epoch or 1) * each
+        self.line.show(
+            f"epoch {epochs}  loss {module.train_loss:.4g}  "
             f"val CE {module.val_cross_entropy:.4f} (best {self.best.best:.4f} at {self.best.best_epoch + 1})  "
             f"patience {left}/{self.best.patience} = {seconds:.0f} s"
         )
 
     def on_fit_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self.bar.close()
+        self.line.close()

@@ -1,4 +1,4 @@
-"""Training by gradient, from a graph with a split to a fitted module."""
+"""From a graph with a split to a fitted module: by gradient, or in closed form."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ from torch.utils.data import DataLoader
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.models import GradientModel
-from lopgpn_exp.training.callbacks import BestState, Progress
-from lopgpn_exp.training.module import Batch, NodeClassification
+from lopgpn_exp.training.callbacks import BestState, Progress, StatusLine
+from lopgpn_exp.training.module import (
+    Batch,
+    ClosedFormClassification,
+    NodeClassification,
+    WholeGraph,
+    module_type,
+)
 from lopgpn_exp.training.seeding import seeded
 
 
@@ -24,9 +30,42 @@ from lopgpn_exp.training.seeding import seeded
 class Fitted:
     """A module in its best state, and what it took."""
 
-    module: NodeClassification
+    module: NodeClassification | ClosedFormClassification
     epochs: int
     seconds: dict[str, float]
+
+
+def fit(graph: Graph, *, model_class: str, optimizer: dict[str, Any], **options: Any) -> Fitted:
+    """Fit a model of either kind; a closed-form one needs none of the optimiser's and the stopping rule's options."""
+    if module_type(model_class) is NodeClassification:
+        return fit_by_gradient(graph, model_class=model_class, optimizer=optimizer, **options)
+    used = ("model_options", "seed", "progress", "title", "cache_dir", "checkpoint_path")
+    return fit_in_closed_form(
+        graph, model_class=model_class, **{key: value for key, value in options.items() if key in used}
+    )
+
+
+def fit_in_closed_form(
+    graph: Graph,
+    *,
+    model_class: str,
+    model_options: dict[str, Any],
+    seed: int,
+    progress: bool = True,
+    title: str = "",
+    cache_dir: Path | None = None,
+    checkpoint_path: Path | None = None,
+) -> Fitted:
+    """One epoch of one step, in which the model fits itself; write one checkpoint."""
+    start = time.perf_counter()
+    line = StatusLine(title=title, enabled=progress)
+    module = ClosedFormClassification(model_class=model_class, model_options=model_options)
+    trainer = _lean_trainer("cpu", max_epochs=1)  # counting, sparse and float64 algebra: nothing for a GPU
+    with seeded(seed):
+        _fit(trainer, module, WholeGraph(graph, seed, cache_dir, line.show))
+    line.close()
+    _finish(trainer, module, checkpoint_path)
+    return Fitted(module.eval(), module.model.iterations, {"prepare": 0.0, "train": time.perf_counter() - start})
 
 
 def fit_by_gradient(
@@ -69,14 +108,10 @@ def fit_by_gradient(
             accelerator,
             max_epochs=max_epochs,
             check_val_every_n_epoch=validate_every,
-            callbacks=[best, Progress(best, title=title, enabled=progress)],
+            callbacks=[best, Progress(best, StatusLine(title=title, enabled=progress))],
         )
         _fit(trainer, module, train, val)
-    if trainer.interrupted:
-        raise KeyboardInterrupt
-    module.cpu()
-    if checkpoint_path is not None:
-        trainer.save_checkpoint(checkpoint_path, weights_only=True)
+    _finish(trainer, module, checkpoint_path)
     seconds = {"prepare": prepared - start, "train": time.perf_counter() - prepared}
     return Fitted(module.eval(), trainer.current_epoch + (module.warmup_epochs or 0), seconds)
 
@@ -116,10 +151,19 @@ def _lean_trainer(accelerator: str, **options: Any) -> pl.Trainer:
         )
 
 
-def _fit(trainer: pl.Trainer, module: NodeClassification, train: Batch, val: Batch | None = None) -> None:
+def _finish(trainer: pl.Trainer, module: pl.LightningModule, checkpoint_path: Path | None) -> None:
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+    module.cpu()
+    if checkpoint_path is not None:
+        trainer.save_checkpoint(checkpoint_path, weights_only=True)
+
+
+def _fit(trainer: pl.Trainer, module: pl.LightningModule, train: Batch | WholeGraph, val: Batch | None = None) -> None:
     with warnings.catch_warnings():
         for known in (
             ".*validation_step. but have no .val_dataloader",  # the warm-up validates nothing
+            ".*this fit will run with no optimizer",  # a closed-form model has none
             ".*does not have many workers",  # there is one batch, and it is in memory
             ".*isinstance.treespec, LeafSpec.. is deprecated",  # Lightning's own use of torch
         ):
@@ -127,5 +171,5 @@ def _fit(trainer: pl.Trainer, module: NodeClassification, train: Batch, val: Bat
         trainer.fit(module, _loader(train), _loader(val) if val is not None else None)
 
 
-def _loader(batch: Batch) -> DataLoader:
+def _loader(batch: Batch | WholeGraph) -> DataLoader:
     return DataLoader([batch], batch_size=None)  # type: ignore[arg-type]

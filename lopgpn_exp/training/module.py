@@ -1,16 +1,19 @@
-"""The one Lightning module for every model trained by gradient."""
+"""The Lightning modules: one for every model trained by gradient, one for every model fitted in closed form."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from lopgpn_exp.models import GradientModel
+from lopgpn_exp.graph import Graph
+from lopgpn_exp.models import ClosedFormModel, GradientModel, Model
 from lopgpn_exp.training.diagnosis import check_loss
 
 
@@ -21,6 +24,12 @@ class Batch:
     nodes: Tensor
     labels: Tensor
     prepared: Any
+
+
+def model_type(model_class: str) -> type[Model]:
+    """The class that an import path names."""
+    module, _, name = model_class.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 class NodeClassification(pl.LightningModule):
@@ -44,8 +53,7 @@ class NodeClassification(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.save_hyperparameters()
-        module, _, name = model_class.rpartition(".")
-        self.model: GradientModel = getattr(import_module(module), name)(**model_options)
+        self.model = cast(GradientModel, model_type(model_class)(**model_options))
         self.learning_rate, self.weight_decay, self.warmup_epochs = learning_rate, weight_decay, warmup_epochs
         self.warming_up = False
         self.train_loss = float("nan")
@@ -79,3 +87,51 @@ class NodeClassification(pl.LightningModule):
             {"params": undecayed, "weight_decay": 0.0},
         ]
         return torch.optim.Adam([group for group in groups if group["params"]], lr=self.learning_rate)
+
+
+@dataclass(frozen=True)
+class WholeGraph:
+    """All that a closed-form fit takes: its one batch."""
+
+    graph: Graph
+    seed: int
+    cache_dir: Path | None
+    report: Callable[[str], None]
+
+
+class ClosedFormClassification(pl.LightningModule):
+    """Fits a model in its one training step, without an optimiser.
+
+    A checkpoint holds everything needed to predict: `ClosedFormClassification.load_from_checkpoint(path)`.
+
+    Args:
+        model_class: import path of a `ClosedFormModel`.
+        model_options: its keyword arguments.
+    """
+
+    def __init__(self, *, model_class: str, model_options: dict[str, Any]) -> None:
+        super().__init__()
+        self.save_hyperparameters()
+        self.model = cast(ClosedFormModel, model_type(model_class)(**model_options))
+        self.automatic_optimization = False
+
+    def training_step(self, batch: WholeGraph, _: int = 0) -> None:
+        self.model.fit(batch.graph, seed=batch.seed, cache_dir=batch.cache_dir, report=batch.report)
+
+    def transfer_batch_to_device(self, batch: WholeGraph, device: torch.device, dataloader_idx: int) -> WholeGraph:
+        """A graph stays where it is."""
+        return batch
+
+    def configure_optimizers(self) -> None:
+        return None
+
+
+def module_type(model_class: str) -> type[NodeClassification] | type[ClosedFormClassification]:
+    """The Lightning module that gives such a model its parameters."""
+    return ClosedFormClassification if issubclass(model_type(model_class), ClosedFormModel) else NodeClassification
+
+
+def load_module(path: Path) -> NodeClassification | ClosedFormClassification:
+    """The module of a checkpoint, of whichever kind its model is."""
+    model_class = torch.load(path, map_location="cpu", weights_only=True)["hyper_parameters"]["model_class"]
+    return module_type(model_class).load_from_checkpoint(path, map_location="cpu", weights_only=True)
