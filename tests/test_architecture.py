@@ -13,7 +13,7 @@ ROOMS = ["graph", "data", "posterior", "models", "training", "evaluation", "repo
 NOT_IN = {"evaluation": {"models", "training"}, "report": {"models", "training", "data"}}
 FRAMEWORKS = {
     "pytorch_lightning": ["training/", "experiment/"],
-    "hydra": ["cli.py", "experiment/"],
+    "hydra": ["cli.py", "tune.py", "experiment/"],
     "omegaconf": ["cli.py", "experiment/"],
     "mlflow": ["experiment/tracking.py"],
 }

@@ -157,7 +157,7 @@ def fingerprint(arrays: Iterable[np.ndarray | np.generic]) -> str:
 
 
 def _tensor(name: str, array: ArrayLike, dtype: torch.dtype, dimensions: int, words: str) -> Tensor:
-    """The array as a tensor of this type, if nothing is lost by it (whole numbers may become real ones, not vice versa)."""
+    """The array as a tensor of this type: whole numbers may become real ones, not vice versa."""
     try:
         tensor = torch.as_tensor(array)
     except (TypeError, ValueError, RuntimeError):

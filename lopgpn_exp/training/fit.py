@@ -184,6 +184,7 @@ def _fit(trainer: pl.Trainer, module: pl.LightningModule, train: Batch | WholeGr
         for known in (
             ".*validation_step. but have no .val_dataloader",  # the warm-up validates nothing
             ".*this fit will run with no optimizer",  # a closed-form model has none
+            ".*srun. command is available",  # a run is one process, on a cluster's login node too
             ".*does not have many workers",  # there is one batch, and it is in memory
             ".*isinstance.treespec, LeafSpec.. is deprecated",  # Lightning's own use of torch
         ):
