@@ -48,7 +48,7 @@ def _load(path: Path) -> Arrays | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path) as archive:
+        with path.open("rb") as file, np.load(file) as archive:  # numpy alone leaves a damaged file open
             return {key: archive[key] for key in archive.files}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         log.warning("the cached file %s cannot be read (%s): computing it again", path, error)

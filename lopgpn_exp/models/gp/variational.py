@@ -67,10 +67,11 @@ class VariationalGP(nn.Module, ABC):
 class InducingPoints(VariationalGP):
     r"""Inducing points at the training nodes Z, whitened by the Cholesky factor of the kernel there: GPflow's `SVGP`.
 
-    .. math:: A_X = K_{XZ} L^{-\top}, \quad L L^\top = K_{ZZ} + 10^{-6} I, \quad
+    .. math:: A_X = K_{XZ} L^{-\top}, \quad L L^\top = K_{ZZ} + 10^{-6} \sigma_f I, \quad
        \mathrm{var} f = A^2 s^2 + \mathrm{diag}(K_{XX}) - A^2 1
 
-    At the training nodes A is L. Deviation: GPflow leaves the jitter out of K_XZ, a difference of 1e-6 in the variance.
+    At the training nodes A is L. Deviation: GPflow's jitter is 1e-6 for any sigma_f and left out of K_XZ. Robust-max
+    does not see the scale of f, so a fit could shrink sigma_f until such a jitter is a noise term of the model.
     """
 
     JITTER = 1e-6
@@ -81,7 +82,8 @@ class InducingPoints(VariationalGP):
 
     def _factor(self, density: Tensor) -> Float[Tensor, "train train"]:
         covariance = (self.train_vectors * density) @ self.train_vectors.T
-        return torch.linalg.cholesky(covariance + self.JITTER * torch.eye(len(covariance), dtype=covariance.dtype))
+        jitter = self.JITTER * density.sum() / self.kernel.num_nodes  # the density sums to N sigma_f
+        return torch.linalg.cholesky(covariance + jitter * torch.eye(len(covariance), dtype=covariance.dtype))
 
     def train_moments(self, batch: Int[Tensor, " batch"] | None) -> tuple[Tensor, Tensor]:
         factor = self._factor(self.kernel.density())
