@@ -1,9 +1,9 @@
 """ogbn-arxiv by OGB's own loader, with its official time split."""
 
 from pathlib import Path
+from pickle import UnpicklingError
 from unittest.mock import patch
 
-import numpy as np
 import torch
 
 from lopgpn_exp.data.root import fetching, unreadable
@@ -26,7 +26,7 @@ def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
             expected="a writable folder: OGB keeps its parsed copy beside the raw files",
             hint="copy the data to a root of your own and name it: data_root=FOLDER",
         ) from None
-    except (OSError, ValueError, KeyError, IndexError, EOFError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, IndexError, EOFError, RuntimeError, UnpicklingError) as error:
         raise unreadable(folder, error) from None
     data = dataset[0]
     part = torch.full((data.num_nodes,), Part.NONE, dtype=torch.int8)
@@ -44,21 +44,18 @@ def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
 def _open(root: Path, name: str):
     """OGB's dataset, kept from asking questions on stdin and from failing on torch's safe loading.
 
-    OGB 1.3.6 calls `torch.load` plainly; torch >= 2.6 then only admits allow-listed classes: PyG lists its own, and
-    numpy's array parts, which OGB's split dictionary and processed file may hold, are listed here.
+    OGB 1.3.6 calls `torch.load` plainly, and torch >= 2.6 then only admits allow-listed classes: the parts of a PyG
+    `Data`, which OGB's processed file holds, are listed here.
     """
     from ogb.nodeproppred import PygNodePropPredDataset
+    from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
 
     folder = root / "ogb" / name.replace("-", "_")
     if folder.is_dir() and not any(folder.glob("RELEASE_v*.txt")):
         # OGB would ask on stdin whether to download again; a folder put there by hand is what we were told to use.
         _mark_release(folder)
-    allowed = [
-        np._core.multiarray._reconstruct,
-        np.ndarray,
-        np.dtype,
-        *map(type, map(np.dtype, ("i8", "f4", "f8"))),
-    ]
+    allowed = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
     with torch.serialization.safe_globals(allowed), patch("builtins.input", _no_question):
         return PygNodePropPredDataset(name, root=str(root / "ogb"))
 

@@ -6,8 +6,9 @@ import zlib
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
-from torch_geometric.io import read_npz
+from torch_geometric.io import parse_npz
 
 from lopgpn_exp.data.root import fetching, unreadable
 from lopgpn_exp.errors import InputError
@@ -46,8 +47,11 @@ def _load(root: Path, collection: str, name: str) -> Graph:
     if not raw.is_file():
         _download(root, collection, name, raw)
     try:
-        data = read_npz(str(raw))
-        return Graph.build(features=row_normalised(data.x), edge_index=data.edge_index, labels=data.y)
+        # Our own handle: numpy leaves it open when the archive is damaged.
+        with raw.open("rb") as file, np.load(file) as archive:
+            data = parse_npz(archive)
+        graph = Graph.build(features=data.x, edge_index=data.edge_index, labels=data.y)
+        return graph.replace(features=row_normalised(graph.features))
     except InputError as error:
         raise InputError(f"{raw}: {error.what}", expected=error.expected, hint=error.hint) from None
     except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:

@@ -52,5 +52,5 @@ def unreadable(path: Path, error: Exception) -> InputError:
     return InputError(
         f"{path} cannot be read ({type(error).__name__}: {str(error)[:200]})",
         expected="a complete file as its publisher offers it; this one looks truncated or altered",
-        hint=f"delete it to download it again: rm '{path}'",
+        hint=f"delete it to download it again: rm -r '{path}'",
     )

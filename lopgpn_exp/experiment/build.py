@@ -16,6 +16,7 @@ from lopgpn_exp.experiment.schema import Stage, call_options, check_positive
 from lopgpn_exp.experiment.seeds import stream
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.training import NodeClassification, module_type
+from lopgpn_exp.training.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ def plan(config: DictConfig) -> Plan:
     trainer = dict(resolved["trainer"])
     check_positive({key: trainer[key] for key in ("max_epochs", "patience", "validate_every", "threads")}, "trainer")
     optimizer_node = model.pop("optimizer", {})
-    _, model_options = call_options(model, path="model", ours=("name",), given=("num_features", "num_classes"))
+    build, model_options = call_options(model, path="model", ours=("name",), given=("num_features", "num_classes"))
+    with seeded(0):
+        build(num_features=1, num_classes=2, **model_options)  # the smallest model there is: its values are checked
     optimizer = _optimizer(model, optimizer_node)
     transform, scenario_options = _scenario(ood, split["index"])
     return Plan(

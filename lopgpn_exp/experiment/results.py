@@ -22,6 +22,7 @@ def write_run(
     result: dict[str, Any],
     evaluation: Evaluation,
     config: dict[str, Any],
+    title: str,
     checkpoint: Path | None,
 ) -> None:
     """`config.yaml`, `model.ckpt`, `predictions.parquet`, `result.json` and the figures, all or none of them."""
@@ -32,7 +33,7 @@ def write_run(
         if checkpoint is not None:
             link_or_copy(checkpoint, scratch / "model.ckpt")
         evaluation.predictions.to_parquet(scratch / "predictions.parquet", index=False)
-        save_figures(scratch, evaluation, title=result["run_id"])
+        save_figures(scratch, evaluation, title=title)
         write_json(scratch / "result.json", result)
 
 

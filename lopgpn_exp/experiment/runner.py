@@ -36,31 +36,51 @@ class Outcome:
     cached: bool
 
 
-def run(plan: Plan) -> Outcome:
-    """Carry out a plan, or find that it was carried out before."""
-    torch.set_num_threads(plan.trainer["threads"])
+@dataclass(frozen=True)
+class Located:
+    """A plan with its data read: now it is known which run this is."""
+
+    plan: Plan
+    clean: Graph
+    trained_on: Graph
+    training_id: str
+    run_id: str
+    seconds: float
+
+    @property
+    def folder(self) -> Path:
+        return self.plan.output_dir / "runs" / self.run_id
+
+    @property
+    def is_finished(self) -> bool:
+        return (self.folder / "result.json").is_file()
+
+
+def locate(plan: Plan) -> Located:
+    """Read the data of a plan and name the run."""
     start = time.perf_counter()
     clean = plan.load()
     trained_on = plan.scenario_transform(clean) if plan.stage is Stage.training else clean
-    loaded = time.perf_counter() - start
-    training_identity = training_id(plan, trained_on)
-    identity = run_id(plan, _checkpoint_identity(plan) or training_identity)
-    folder = plan.output_dir / "runs" / identity
-    if (folder / "result.json").is_file() and not plan.force:
-        return Outcome(folder, read_result(folder), cached=True)
-    if plan.checkpoint is not None:
-        trained = Training(plan.checkpoint, epochs=0, seconds={"prepare": 0.0, "train": 0.0}, peak_rss_mb=0.0)
-    else:
-        again = plan.force and plan.stage is not Stage.evaluation
-        trained = training(plan.output_dir, training_identity, lambda path: _train(plan, trained_on, path), again=again)
+    training_identity = _checkpoint_identity(plan) or training_id(plan, trained_on)
+    seconds = time.perf_counter() - start
+    return Located(plan, clean, trained_on, training_identity, run_id(plan, training_identity), seconds)
+
+
+def run(plan: Plan) -> Outcome:
+    """Carry out a plan, or find that it was carried out before."""
+    torch.set_num_threads(plan.trainer["threads"])
+    located = locate(plan)
+    if located.is_finished and not plan.force:
+        return Outcome(located.folder, read_result(located.folder), cached=True)
+    trained = _trained(located)
     start = time.perf_counter()
-    graph = plan.scenario_transform(clean) if plan.stage is Stage.evaluation else trained_on
+    graph = plan.scenario_transform(located.clean) if plan.stage is Stage.evaluation else located.trained_on
     model = load_model(trained.checkpoint, plan, graph)
     evaluation = evaluate(model.predict(graph, cache_dir=_cache_dir(plan)), graph)
-    seconds = {"load": loaded, **trained.seconds, "evaluate": time.perf_counter() - start}
+    seconds = {"load": located.seconds, **trained.seconds, "evaluate": time.perf_counter() - start}
     result = {
         "schema": SCHEMA,
-        "run_id": identity,
+        "run_id": located.run_id,
         "model": plan.model,
         "dataset": plan.dataset,
         "split": plan.split,
@@ -72,10 +92,28 @@ def run(plan: Plan) -> Outcome:
         "seconds": {key: round(seconds[key], 4) for key in ("load", "prepare", "train", "evaluate")},
         "peak_rss_mb": max(peak_rss_mb(), trained.peak_rss_mb),
         "versions": versions(),
-        "training_id": training_identity,
+        "training_id": located.training_id,
     }
-    write_run(folder, result=result, evaluation=evaluation, config=plan.resolved, checkpoint=trained.checkpoint)
-    return Outcome(folder, result, cached=False)
+    write_run(
+        located.folder,
+        result=result,
+        evaluation=evaluation,
+        config=plan.resolved,
+        title=plan.title,
+        checkpoint=trained.checkpoint,
+    )
+    return Outcome(located.folder, result, cached=False)
+
+
+def _trained(located: Located) -> Training:
+    plan = located.plan
+    if plan.checkpoint is not None:
+        return Training(plan.checkpoint, epochs=0, seconds={"prepare": 0.0, "train": 0.0}, peak_rss_mb=0.0)
+    # A forced evaluation scenario is evaluated again, on the training it shares with the clean run.
+    again = plan.force and plan.stage is not Stage.evaluation
+    return training(
+        plan.output_dir, located.training_id, lambda path: _train(plan, located.trained_on, path), again=again
+    )
 
 
 def _train(plan: Plan, graph: Graph, checkpoint: Path) -> Training:

@@ -48,7 +48,8 @@ def _load(path: Path) -> Arrays | None:
     if not path.is_file():
         return None
     try:
-        with path.open("rb") as file, np.load(file) as archive:  # numpy alone leaves a damaged file open
+        # Our own handle: numpy leaves it open when the archive is damaged.
+        with path.open("rb") as file, np.load(file) as archive:
             return {key: archive[key] for key in archive.files}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         log.warning("the cached file %s cannot be read (%s): computing it again", path, error)

@@ -52,7 +52,7 @@ class Graph:
 
     features: Float[Tensor, "nodes features"]
     edge_index: Int[Tensor, "2 edges"]
-    labels: Int[Tensor, " nodes"]
+    labels: Int[Tensor, " labels"]
     num_classes: int
     part: Int[Tensor, " nodes"]
     is_ood: Bool[Tensor, " nodes"]
@@ -64,7 +64,7 @@ class Graph:
         *,
         features: Float[Tensor, "nodes features"],
         edge_index: Int[Tensor, "2 any"],
-        labels: Int[Tensor, " nodes"],
+        labels: Int[Tensor, " labels"],
         num_classes: int | None = None,
         official_part: Int[Tensor, " nodes"] | None = None,
     ) -> Graph:

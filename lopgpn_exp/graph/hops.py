@@ -6,6 +6,9 @@ kept is how many sources lie at each distance from each node, never which ones: 
 Imported by name where it is used, and not by `lopgpn_exp.graph`: numba's import takes longer than many a run's start.
 """
 
+import inspect
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
@@ -44,7 +47,12 @@ def hop_counts(
     return counts
 
 
-@njit(cache=True, nogil=True)
+def compiled(function: Callable) -> Callable:
+    """Numba's compiler, on the bare function: the shape checker of the tests wraps every function of the package."""
+    return njit(cache=True, nogil=True)(inspect.unwrap(function))
+
+
+@compiled
 def _advance(indptr, indices, frontier, active, visited, everything, following, counts):  # type: ignore[no-untyped-def]
     """One hop of all searches of a block. Rows of `frontier` are only read where `active`; returns the next flags."""
     num_nodes, words = visited.shape
@@ -76,7 +84,7 @@ def _advance(indptr, indices, frontier, active, visited, everything, following, 
     return reached
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def _popcount(word):  # type: ignore[no-untyped-def]
     """Set bits of a 64-bit word, by sums of ever wider fields."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))

@@ -7,7 +7,8 @@ matrices never change, so the transpose is made once.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,45 +20,39 @@ from torch import Tensor
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
 
-class Matrix(Protocol):
+class Matrix(ABC):
     """A constant matrix: product, rows, and what a mixture needs of its weights."""
 
-    @property
-    def shape(self) -> tuple[int, int]: ...
+    shape: tuple[int, int]
+    dtype: torch.dtype
 
-    @property
-    def dtype(self) -> torch.dtype: ...
-
+    @abstractmethod
     def __matmul__(self, right: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]: ...
 
+    @abstractmethod
     def rows(self, index: Int[Tensor, " chosen"]) -> Matrix: ...
 
+    @abstractmethod
     def restrict(self, index: Int[Tensor, " chosen"]) -> tuple[Matrix, Int[Tensor, " used"]]:
         """Rows `index` over only the columns they use, and which columns those are."""
-        ...
 
+    @abstractmethod
     def row_entropy(self) -> Float[Tensor, " rows"]:
         """Entropy of each row read as a categorical distribution (natural logarithm)."""
-        ...
 
+    @abstractmethod
     def to(self, dtype: torch.dtype) -> Matrix: ...
 
+    @abstractmethod
     def scipy(self) -> sp.csr_array: ...
 
 
-class DenseMatrix:
+class DenseMatrix(Matrix):
     """For small graphs whose matrix is mostly non-zero, and for dense features."""
 
     def __init__(self, values: Float[Tensor, "rows columns"]) -> None:
         self.values = values
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.values.shape[0], self.values.shape[1]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.values.dtype
+        self.shape, self.dtype = (values.shape[0], values.shape[1]), values.dtype
 
     def __matmul__(self, right: Tensor) -> Tensor:
         self.values = self.values.to(right.device)  # moves once, to where the parameters are
@@ -92,17 +87,13 @@ class _ConstantProduct(torch.autograd.Function):
         return ctx.matrix.csr(grads[0].device, transposed=True) @ grads[0].contiguous(), None
 
 
-class SparseMatrix:
+class SparseMatrix(Matrix):
     """Compressed rows with 32-bit indices (faster than 64); the transpose is made on first use."""
 
     def __init__(self, matrix: sp.csr_array, dtype: torch.dtype = torch.float32) -> None:
-        self.dtype = dtype
+        self.shape, self.dtype = matrix.shape, dtype
         self._scipy = matrix
         self._torch: dict[tuple[torch.device, bool], Tensor] = {}
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._scipy.shape
 
     def __matmul__(self, right: Tensor) -> Tensor:
         return _ConstantProduct.apply(right, self)

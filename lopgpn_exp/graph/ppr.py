@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 GIB = 2**30
 # Real graphs have entries exactly at the threshold; float64 rounding (1e-16) must not decide about them.
 TIE_TOLERANCE = 1e-9
-# Products of so many entries at most are formed at once before pruning: 24 bytes each, under 0.4 GiB.
-BLOCK_ENTRIES = 2**24
+# Products of so many entries at most are formed at once before pruning: 48 bytes each, under 0.4 GiB.
+BLOCK_ENTRIES = 2**23
 # The matrix used last, by key: training, validation and each scenario of a run ask for the same one.
 _last: dict[str, Matrix] = {}
 
@@ -53,6 +53,23 @@ def ppr_matrix(
     Raises:
         InputError: before anything is allocated, if the matrix could need more than `memory_limit_gib`.
     """
+    check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
+    _check_memory(graph.num_nodes, prune_threshold, memory_limit_gib)
+    key = cache_key(f"ppr-2 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}")
+    if key not in _last:
+
+        def compute() -> Arrays:
+            bound = memory_bound_gib(graph.num_nodes, prune_threshold)
+            log.info("Building the PPR matrix of %s nodes: at most %.2f GiB", f"{graph.num_nodes:,}", bound)
+            return _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme)
+
+        arrays = stored_arrays(cache_dir, f"ppr-{key}", compute)
+        _last.clear()
+        _last[key] = _matrix(arrays, graph.num_nodes)
+    return _last[key]
+
+
+def check_ppr(*, num_steps: int, teleport: float, prune_threshold: float) -> None:
     check_dispersion(num_steps=num_steps, teleport=teleport)
     if not 0 <= prune_threshold < 1:
         raise InputError(
@@ -60,17 +77,6 @@ def ppr_matrix(
             expected="from 0 to below 1",
             hint="model.prune_threshold=0.01",
         )
-    _check_memory(graph.num_nodes, prune_threshold, memory_limit_gib)
-    key = cache_key(f"ppr-2 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}")
-    if key not in _last:
-        arrays = stored_arrays(
-            cache_dir,
-            f"ppr-{key}",
-            lambda: _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme),
-        )
-        _last.clear()
-        _last[key] = _matrix(arrays, graph.num_nodes)
-    return _last[key]
 
 
 def _compute(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> Arrays:
@@ -90,18 +96,18 @@ def _matrix(arrays: Arrays, num_nodes: int) -> Matrix:
 def memory_bound_gib(num_nodes: int, prune_threshold: float) -> float:
     """Most memory that building the matrix can take, in GiB.
 
-    Dense: the matrix and the product of a step, float64. Sparse: two generations of rows of 1/delta + 1 entries
-    (8 bytes of value, 4 of index) and one block of products.
+    Dense: the matrix, the product of a step and a term, float64. Sparse: two generations of rows of 1/delta + 1
+    entries (8 bytes of value, 4 of index), the second once in blocks and once joined, and one block of products with
+    the copies that scaling and adding make of it.
     """
     if prune_threshold == 0:
-        return 2 * 8 * num_nodes**2 / GIB
+        return 3 * 8 * num_nodes**2 / GIB
     row_length = min(1 / prune_threshold + 1, num_nodes)
-    return (2 * 12 * num_nodes * row_length + 24 * BLOCK_ENTRIES) / GIB
+    return (3 * 12 * num_nodes * row_length + 48 * BLOCK_ENTRIES) / GIB
 
 
 def _check_memory(num_nodes: int, prune_threshold: float, limit_gib: float) -> None:
     bound = memory_bound_gib(num_nodes, prune_threshold)
-    log.debug("PPR matrix of %d nodes: at most %.2f GiB while it is built", num_nodes, bound)
     if bound > limit_gib:
         larger = 0.01 if prune_threshold == 0 else prune_threshold * 5
         raise InputError(
@@ -120,7 +126,8 @@ def _dense(operator: sp.csr_array, num_steps: int, teleport: float, scheme: Sche
         if scheme == "recursion":
             product[np.arange(n), np.arange(n)] += teleport
         else:
-            product += teleport * current
+            current *= teleport  # in place: its last use
+            product += current
         current = product
     return current
 

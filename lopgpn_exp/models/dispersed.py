@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from lopgpn_exp.graph import Dispersion, Graph, Matrix, Scheme
+from lopgpn_exp.graph.dispersion import check_dispersion
 from lopgpn_exp.models.base import prepared_features
 
 
@@ -30,6 +31,9 @@ class DispersionPlan:
     num_steps: int
     teleport: float
     scheme: Scheme
+
+    def __post_init__(self) -> None:
+        check_dispersion(num_steps=self.num_steps, teleport=self.teleport)
 
     def prepare(self, graph: Graph, nodes: Int[Tensor, " chosen"] | None) -> DispersedInput:
         disperse = Dispersion(

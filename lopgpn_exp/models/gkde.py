@@ -71,7 +71,7 @@ class GKDE(ClosedFormModel):
 
 def kernel(distance: np.ndarray) -> np.ndarray:
     """Standard normal density at hop distances."""
-    return np.exp(-0.5 * np.square(distance, dtype=np.float64)) / math.sqrt(2 * math.pi)
+    return np.asarray(np.exp(-0.5 * np.square(distance, dtype=np.float64)) / math.sqrt(2 * math.pi))
 
 
 def class_evidence(
@@ -113,7 +113,7 @@ def _is_settled(evidence: np.ndarray, *, left: np.ndarray, hops: int) -> bool:
     monotone: if the sum with them rounds as the one without, so does every sum between. The last factor covers the
     rounding of the longer float64 sum itself.
     """
-    most = (evidence + left * kernel(np.array(hops + 1))) * (1 + 1e-15)
+    most = (evidence + left * kernel(np.array([hops + 1]))) * (1 + 1e-15)
     return bool((_alpha(np.where(left > 0, most, evidence)) == _alpha(evidence)).all())
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lopgpn_exp.graph import Graph, Matrix, Scheme, ppr_matrix
+from lopgpn_exp.graph.ppr import check_ppr
 from lopgpn_exp.models.base import prepared_features
 from lopgpn_exp.models.posterior_network import PosteriorNetwork
 from lopgpn_exp.posterior import DirichletMixture
@@ -48,6 +49,7 @@ class LOPGPN(PosteriorNetwork):
         **network: Any,
     ) -> None:
         super().__init__(**network)
+        check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
         self.ppr_options: dict[str, Any] = {
             "num_steps": num_steps,
             "teleport": teleport,

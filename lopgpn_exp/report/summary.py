@@ -11,8 +11,16 @@ from rich.text import Text
 
 from lopgpn_exp.report.names import MEASURE_NAMES
 
+SCORES = {
+    "test/accuracy": "accuracy",
+    "id/accuracy": "ID",
+    "ood/accuracy": "OOD",
+    "test/brier": "Brier",
+    "test/ece": "ECE",
+    "test/nll": "NLL",
+}
 COLUMNS = {
-    "test/auarc": "area under ARC",
+    "test/auarc": "AUARC",
     "ood/auroc": "OOD AUC-ROC",
     "ood/aupr": "OOD AUPR",
     "ood/fpr95": "OOD FPR95",
@@ -29,8 +37,7 @@ def summary(
 ) -> RenderableType:
     """Accuracy and calibration in a line, one row a measure, where it lies and what to type next."""
     metrics = result["metrics"]
-    keys = ["test/accuracy", "id/accuracy", "ood/accuracy", "test/brier", "test/ece", "test/nll"]
-    line = "   ".join(f"{key} {metrics[key]:.4f}" for key in keys if key in metrics)
+    line = "  ".join(f"{name} {metrics[key]:.4f}" for key, name in SCORES.items() if key in metrics)
     table = Table(box=None, padding=(0, 2), header_style="bold")
     columns = {prefix: name for prefix, name in COLUMNS.items() if f"{prefix}/tu" in metrics}
     table.add_column("measure")
@@ -45,5 +52,7 @@ def summary(
     foot = [f"{result['epochs']} epochs; {cost}; peak {result['peak_rss_mb']:.0f} MB", f"results  {folder}"]
     if mlflow_uri is not None:
         foot.append(f"browse   mlflow ui --backend-store-uri {mlflow_uri}")
-    head = Text(title + ("   (finished before; force=true runs it again)" if cached else ""), style="bold")
+    if cached:
+        foot.append("This run was finished before: force=true runs it again.")
+    head = Text(title, style="bold")
     return Group("", head, Text(line), "", table, "", *(Text(text, overflow="fold") for text in foot))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from lopgpn_exp.errors import InputError
 LEAST_VARIANCE = 1e-12
 
 
+@runtime_checkable
 class Likelihood(Protocol):
     """p(y | f) of independent Gaussian f_1, ..., f_K at each node."""
 

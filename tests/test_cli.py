@@ -1,0 +1,124 @@
+"""The command line as a user meets it: each mistake gets one message and no traceback."""
+
+import sys
+
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+from lopgpn_exp import cli
+from lopgpn_exp.experiment import runner
+from tests.test_experiment import TINY
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    """Run the command line in this process: exit code, stdout, stderr."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["lopgpn_exp", *arguments])
+        monkeypatch.setattr(cli, "_failed", [])
+        monkeypatch.setattr(cli, "_started", [])
+        GlobalHydra.instance().clear()
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    monkeypatch.chdir(tmp_path)
+    return call
+
+
+MISTAKES = {
+    "model=lopgpn": ("there is no model=lopgpn", "model=lop_gpn"),
+    "dataset=cora": ("there is no dataset=cora", "dataset=cora_ml"),
+    "ood=gausian": ("there is no ood=gausian", "ood=gaussian"),
+    "modle=appnp": ("there is no modle", "model=..."),
+    "model.teleprt=0.2": ("there is no model.teleprt", "model.teleport=..."),
+    "trainer.patiense=3": ("there is no trainer.patiense", "trainer.patience=..."),
+    "+model.teleprt=0.2": ("model.teleprt is not an option", "model.teleport=0.2"),
+    "model.optimizer.learn_rate=1": ("there is no model.optimizer.learn_rate", "model.optimizer.learning_rate=..."),
+    "model.teleport=high": ("model.teleport is 'high'", "a number"),
+    "model.num_steps=1.5": ("model.num_steps is 1.5", "a whole number"),
+    "model.num_steps=true": ("model.num_steps is True", "a whole number"),
+    "model.flow=radal": ("model.flow is 'radal'", "model.flow=radial"),
+    "trainer.patience=long": ("trainer.patience is 'long'", "a whole number"),
+    "trainer.patience=0": ("trainer.patience is 0", "1 or more"),
+    "force=maybe": ("force is 'maybe'", "true or false"),
+    "init=-1": ("init is -1", "0 or more"),
+    "split.index=12": ("split.index is 12", "from 0 to 9"),
+    "split.train=0.5": ("= 1.45", "a sum of 1"),
+    "split=official": ("no official split", "split=random"),
+    "model.teleport=0": ("teleport is 0", "model.teleport=0.1"),
+    "model.optimizer.learning_rate=0": ("model.optimizer.learning_rate is 0", "a positive number"),
+    "dataset.num_nodes=1": ("1 nodes in 4 classes", "at least 2 classes"),
+    "checkpoint=nowhere.ckpt": ("nowhere.ckpt cannot be read", "model.ckpt"),
+    "model=1": ("must be a string", "group=option"),
+    "model=[1": ("lopgpn_exp: ", "group=option"),
+    "model._target_=nowhere.Model": ("cannot be imported", "import path"),
+}
+
+
+@pytest.mark.parametrize("override", MISTAKES)
+def test_a_mistake_gets_one_message_before_any_training(command, override, monkeypatch):
+    monkeypatch.setattr(runner, "fit", lambda *_, **__: pytest.fail("trained"))
+    code, _, err = command(*TINY, override)
+    what, hint = MISTAKES[override]
+    assert code == cli.USER_MISTAKE
+    assert what in err
+    assert hint in err
+    assert "expected:" in err
+    assert "Traceback" not in err
+
+
+def test_a_run_ends_with_a_table_and_the_next_command(command):
+    code, out, _ = command(*TINY, "ood=gaussian")
+    assert code == 0
+    for text in (
+        "lop_gpn · synthetic · split 0 · gaussian",
+        "accuracy 0.",
+        "EU_SO",
+        "OOD AUC-ROC",
+        "results  outputs/runs/",
+    ):
+        assert text in out
+    again = command(*TINY, "ood=gaussian")[1]
+    assert "finished before" in again
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_the_tracked_run_names_the_command_that_opens_it(command):
+    code, out, _ = command(*[text for text in TINY if text != "tracking=none"])
+    assert code == 0
+    assert "mlflow ui --backend-store-uri sqlite:///outputs/mlflow.db" in out
+
+
+def test_a_sweep_goes_on_after_a_mistake_and_says_so_in_its_exit_code(command, tmp_path):
+    code, out, err = command(*TINY, "split.index=99,0", "-m")
+    assert code == cli.USER_MISTAKE
+    assert "split.index is 99" in err
+    assert "accuracy 0." in out
+    assert len(list((tmp_path / "outputs" / "runs").iterdir())) == 1
+
+
+def test_a_defect_of_ours_keeps_its_traceback(command, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(runner, "fit", broken)
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        command(*TINY)
+
+
+def test_help_teaches(command):
+    code, out, _ = command("--help")
+    assert code == 0
+    for text in (
+        "python -m lopgpn_exp model=gpn_sym dataset=cora_ml",
+        "appnp, gpn_rw, gpn_sym, lop_gpn",
+        "bernoulli",
+        "mlflow ui",
+    ):
+        assert text in out

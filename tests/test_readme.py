@@ -1,0 +1,99 @@
+"""The README tells the truth: every command in it is run here or by CI."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.test_cli import command  # noqa: F401  (a fixture)
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+LINES = [line for block in re.findall(r"```bash\n(.*?)```", README, re.S) for line in block.splitlines()]
+PROGRAM = [line for line in LINES if line.startswith("python -m lopgpn_exp")]
+QUICK = ["trainer.max_epochs=1", "trainer.progress=false", "tracking=none"]
+
+
+def arguments(line: str) -> list[str]:
+    return line.partition("#")[0].split()[3:]
+
+
+def test_every_line_is_of_a_kind_that_is_run():
+    assert len(PROGRAM) >= 7
+    others = [line for line in LINES if line not in PROGRAM]
+    assert all(line.startswith(("make ", "mlflow ui ")) for line in others), others
+
+
+@pytest.mark.parametrize("line", PROGRAM)
+def test_program_lines(command, line, monkeypatch, request, tmp_path):  # noqa: F811
+    words = arguments(line.replace("$SLURM_ARRAY_TASK_ID", "4"))
+    if re.search(r"dataset=\w", line):
+        monkeypatch.setenv("LOPGPN_DATA", str(request.getfixturevalue("real_data")))
+    if "-m" in words:  # the first of each list: the sweep itself is tested elsewhere
+        words = [re.sub(r",[^ ]*", "", word) for word in words]
+        words = [word for word in words if word != "-m"] + ["-m"]  # the parser wants all overrides on one side of it
+    code, out, err = command(*([] if words[0].startswith("--") else QUICK), *words)
+    assert code == 0, err
+    assert out
+    if not words[0].startswith("--"):
+        assert list((tmp_path / "outputs" / "runs").glob("*/result.json"))
+
+
+def test_make_lines_are_what_ci_runs():
+    targets = {line.split()[1] for line in LINES if line.startswith("make ")}
+    assert targets == {"run", "test"}
+    ci = (ROOT / ".ci" / "run").read_text()
+    assert all(f"make {target}" in ci for target in targets)
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert all(f"make {target}" in listed for target in targets)
+
+
+def test_the_python_example(tmp_path):
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    quick = code.replace("seed=0,", "seed=0, max_epochs=2,")
+    assert quick != code
+    done = subprocess.run([sys.executable, "-c", quick], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "('tu', 'au', 'eu', 'eu_pc', 'eu_so', 'lconf')" in done.stdout
+
+
+def test_the_config_table_names_every_choice():
+    for group in ("model", "dataset", "split", "ood", "trainer", "tracking"):
+        row = re.search(rf"^\| `{group}` \|(.*)\|$", README, re.M)
+        assert row, group
+        assert {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")} <= set(re.findall(r"`(\w+)`", row[1]))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_ui_answers_on_a_tracked_run(command, tmp_path):  # noqa: F811
+    from tests.test_experiment import TINY
+
+    (line,) = {line for line in LINES if line.startswith("mlflow ui")}
+    assert command(*[text for text in TINY if text != "tracking=none"])[0] == 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [str(Path(sys.executable).with_name("mlflow")), *line.split()[1:], "--port", str(port), "--workers", "1"]
+    server = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        for _ in range(240):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
+                    assert answer.status == 200
+                    break
+            except OSError:
+                time.sleep(0.5)
+        else:
+            pytest.fail("the server did not answer")
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()

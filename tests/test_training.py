@@ -1,0 +1,130 @@
+import math
+
+import pytest
+import torch
+
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Part
+from lopgpn_exp.models import APPNP, GPN
+from lopgpn_exp.training import NodeClassification, fit_by_gradient
+from lopgpn_exp.training.callbacks import BestState
+from lopgpn_exp.training.fit import _batch, _fit, _lean_trainer, _warm_up
+
+
+def options(graph):
+    return {"num_features": graph.num_features, "num_classes": graph.num_classes}
+
+
+def gpn_module(graph, **optimizer):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return NodeClassification(model_class="lopgpn_exp.models.GPN", model_options=options(graph), **optimizer)
+
+
+class Scripted(NodeClassification):
+    """Trains for real, but validates by a script, and remembers the weights of each epoch."""
+
+    script = (3.0, 2.0, 2.5, 2.0, 9.0, 0.0)
+
+    def validation_step(self, batch, _=0):
+        self.val_cross_entropy = self.script[self.trainer.current_epoch]
+        self.seen = [*getattr(self, "seen", []), self.model.encoder.latent.weight.detach().clone()]
+
+
+def test_stops_after_patience_and_restores_the_best_state(small_graph):
+    """3, 2, 2.5, 2, 9 with patience 3: the second is best, an equal one is no improvement, a sixth never comes."""
+    module = Scripted(model_class="lopgpn_exp.models.GPN", model_options=options(small_graph))
+    module.model.observe(small_graph.labels[small_graph.nodes(Part.TRAIN)])
+    best = BestState(patience=3)
+    batches = [_batch(module.model, small_graph, part, None) for part in (Part.TRAIN, Part.VAL)]
+    _fit(_lean_trainer("cpu", max_epochs=100, callbacks=[best]), module, *batches)
+    assert len(module.seen) == 5
+    assert (best.best, best.best_epoch) == (2.0, 1)
+    assert torch.equal(module.model.encoder.latent.weight, module.seen[1])
+    assert not torch.equal(module.seen[1], module.seen[4])
+
+
+def test_warm_up_moves_the_flow_and_nothing_else(small_graph):
+    module = gpn_module(small_graph, warmup_epochs=3)
+    module.model.observe(small_graph.labels[small_graph.nodes(Part.TRAIN)])
+    before = {name: value.clone() for name, value in module.model.named_parameters()}
+    _warm_up(module, _batch(module.model, small_graph, Part.TRAIN, None), "cpu")
+    for name, value in module.model.named_parameters():
+        assert torch.equal(value, before[name]) != name.startswith("flow."), name
+        assert value.requires_grad
+    assert not module.warming_up
+
+
+def test_the_flow_is_not_decayed_and_everything_is_trained_once(small_graph):
+    module = gpn_module(small_graph, weight_decay=0.5)
+    groups = module.configure_optimizers().param_groups
+    decay = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}
+    names = {name: decay[id(parameter)] for name, parameter in module.model.named_parameters()}
+    assert len(decay) == sum(len(group["params"]) for group in groups)
+    assert {name: 0.0 if name.startswith("flow.") else 0.5 for name in names} == names
+
+
+def test_the_loss_is_summed_for_gpn_and_averaged_for_appnp(small_graph):
+    for name, model_class, factor in [("GPN", GPN, 1), ("APPNP", APPNP, 60)]:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            module = NodeClassification(model_class=f"lopgpn_exp.models.{name}", model_options=options(small_graph))
+        assert isinstance(module.model, model_class)
+        batch = _batch(module.eval().model, small_graph, Part.TRAIN, None)
+        per_node = module.model.node_loss(module.model(batch.prepared), batch.labels)
+        assert len(per_node) == 60
+        assert module.training_step(batch).item() == pytest.approx(per_node.sum().item() / factor, rel=1e-5)
+
+
+def test_validation_value_is_the_mean_cross_entropy_of_the_validation_nodes(small_graph):
+    module = gpn_module(small_graph).eval()
+    batch = _batch(module.model, small_graph, Part.VAL, None)
+    module.validation_step(batch)
+    nodes = small_graph.nodes(Part.VAL)
+    mean = module.model.predict(small_graph).mean[nodes, small_graph.labels[nodes]]
+    assert module.val_cross_entropy == pytest.approx(-mean.log().mean().item(), rel=1e-5)
+
+
+def test_a_diverged_training_names_node_class_and_layer(small_graph):
+    module = gpn_module(small_graph).eval()
+    module.model.encoder.latent.bias.data[3] = math.nan
+    batch = _batch(module.model, small_graph, Part.TRAIN, None)
+    with pytest.raises(InputError, match=r"loss of node \d+ \(class \d\) is nan.*encoder.latent.bias"):
+        module.training_step(batch)
+
+
+def test_a_layer_that_makes_nan_is_named(small_graph):
+    module = gpn_module(small_graph).eval()
+    module.model.encoder.register_forward_hook(lambda *_: torch.full((300, 16), math.nan))
+    batch = _batch(module.model, small_graph, Part.TRAIN, None)
+    with pytest.raises(InputError, match="first layer to give such a value is"):
+        module.training_step(batch)
+
+
+@pytest.mark.parametrize("part", [Part.TRAIN, Part.VAL])
+def test_a_split_without_training_or_validation_nodes_is_refused(small_graph, part):
+    graph = small_graph.replace(part=small_graph.part.masked_fill(small_graph.part == part, Part.NONE))
+    with pytest.raises(InputError, match=f"no {part.name.lower()} nodes"):
+        fit_by_gradient(
+            graph,
+            model_class="lopgpn_exp.models.GPN",
+            model_options=options(graph),
+            optimizer={},
+            seed=0,
+            accelerator="cpu",
+        )
+
+
+def test_epochs_are_counted_with_the_warm_up_and_the_limit_holds(small_graph):
+    fitted = fit_by_gradient(
+        small_graph,
+        model_class="lopgpn_exp.models.GPN",
+        model_options=options(small_graph),
+        optimizer={"warmup_epochs": 2},
+        seed=0,
+        max_epochs=4,
+        accelerator="cpu",
+        progress=False,
+    )
+    assert fitted.epochs == 6
+    assert set(fitted.seconds) == {"prepare", "train"}
