@@ -50,6 +50,7 @@ def path_taken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if request.param != "dense":
         monkeypatch.setattr(spectrum, "DENSE_UP_TO", 0)
         monkeypatch.setattr(eigensolver, "BLOCK", 8)
+        monkeypatch.setattr(eigensolver, "LEAST_BASIS", 0)
     if request.param == "iteration":
         monkeypatch.setattr(eigensolver, "FACTORISE_UP_TO", 0)
     return request.param

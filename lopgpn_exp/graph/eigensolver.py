@@ -18,8 +18,8 @@ from scipy.sparse.linalg import splu
 BLOCK = 32
 # Block steps between two looks at the Ritz pairs, each an eigenproblem of the basis's size.
 STEPS_PER_CHECK = 6
-# Largest basis, for each wanted pair, before it is cut back to the best vectors; and how often that may happen.
-BASIS_PER_PAIR, MOST_RESTARTS = 4, 12
+# Largest basis, at least and for each wanted pair, before it is cut back to the best vectors; how often that may happen.
+LEAST_BASIS, BASIS_PER_PAIR, MOST_RESTARTS = 1500, 4, 12
 # Larger graphs have factors with too many entries; the preconditioned iteration converges fast on them.
 FACTORISE_UP_TO = 50_000
 # Makes the factorised matrix regular; the inverse keeps its eigenvectors.
@@ -69,7 +69,8 @@ def smallest_eigenpairs(
     off_null_space = _off_null_space(component)
     solve = inverse_of(laplacian, off_null_space, tolerance=tolerance)
     dimension = n - int(component.max()) - 1
-    basis = _Basis(laplacian, off_null_space, capacity=min(BASIS_PER_PAIR * count + 8 * BLOCK, dimension))
+    capacity = max(LEAST_BASIS, BASIS_PER_PAIR * count) + 8 * BLOCK
+    basis = _Basis(laplacian, off_null_space, capacity=min(capacity, dimension))
     known: np.ndarray | None = None
     restarts = 0
     block = basis.new(rng.standard_normal((n, BLOCK)))
