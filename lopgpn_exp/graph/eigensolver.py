@@ -18,7 +18,7 @@ from scipy.sparse.linalg import splu
 BLOCK = 32
 # Block steps between two looks at the Ritz pairs, each an eigenproblem of the basis's size.
 STEPS_PER_CHECK = 6
-# Largest basis, at least and for each wanted pair, before it is cut back to the best vectors; how often that may happen.
+# Largest basis, at least and per wanted pair, before it is cut back to the best vectors; how often that may happen.
 LEAST_BASIS, BASIS_PER_PAIR, MOST_RESTARTS = 1500, 4, 12
 # Larger graphs have factors with too many entries; the preconditioned iteration converges fast on them.
 FACTORISE_UP_TO = 50_000
