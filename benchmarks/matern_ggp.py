@@ -4,8 +4,8 @@
     python benchmarks/matern_ggp.py --splits 0 --steps 2000
 
 Both start from the same point and share the eigenpairs, whose time is shown apart. `reached` is when our run first came
-within 0.1 % of the bound at which plain Adam ended, or above it; `fixed kernel` is our optimum with nu, kappa and
-sigma_f held where plain Adam left them, which shows whether both found the same variational optimum.
+within 0.1 % of the bound at which plain Adam ended, or above it. `ours, from there` goes on where plain Adam ended: if
+it comes to the same bound as ours from the start, both are on the way to the same optimum.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ def process(graph: Graph, cache_dir: Path) -> VariationalGP:
 
 def compare(graph: Graph, split: int, steps: int, cache_dir: Path) -> str:
     graph = random_split(graph, index=split)
-    plain, ours, fixed = (process(graph, cache_dir) for _ in range(3))
+    plain, ours = (process(graph, cache_dir) for _ in range(2))
     adam, adam_seconds, _ = timed(lambda report: fit_plain_adam(plain, steps=steps, learning_rate=1e-3, report=report))
     lbfgs, seconds, trace = timed(lambda report: fit_full_batch(ours, tolerance=1e-5, max_steps=5000, report=report))
-    fixed.kernel.load_state_dict(plain.kernel.state_dict())
-    fixed.kernel.log_values.requires_grad_(False)
-    held, held_seconds, _ = timed(lambda report: fit_full_batch(fixed, tolerance=1e-5, max_steps=5000, report=report))
+    left_at = plain.kernel.values()
+    on, on_seconds, _ = timed(lambda report: fit_full_batch(plain, tolerance=1e-5, max_steps=5000, report=report))
     goal = adam.bound - SAME * abs(adam.bound)
     reached = next((at for at, bound in trace if bound >= goal), float("nan"))
 
@@ -60,9 +59,9 @@ def compare(graph: Graph, split: int, steps: int, cache_dir: Path) -> str:
 
     lines = [
         f"split {split}: {len(plain.nodes)} training nodes, {graph.num_classes} classes",
-        row("plain Adam at 1e-3", adam.bound, adam.iterations, adam_seconds) + f"  {plain.kernel.values()}",
+        row("plain Adam at 1e-3", adam.bound, adam.iterations, adam_seconds) + f"  {left_at}",
         row("ours", lbfgs.bound, lbfgs.iterations, seconds) + f"  {ours.kernel.values()}",
-        row("ours, fixed kernel", held.bound, held.iterations, held_seconds),
+        row("ours, from there", on.bound, on.iterations, on_seconds) + f"  {plain.kernel.values()}",
         f"reached plain Adam's bound after {reached:.2f} s: {adam_seconds / reached:.0f} times sooner; "
         f"converged {adam_seconds / seconds:.0f} times sooner",
     ]

@@ -18,14 +18,17 @@ from scipy.sparse.linalg import splu
 BLOCK = 32
 # Block steps between two looks at the Ritz pairs, each an eigenproblem of the basis's size.
 STEPS_PER_CHECK = 6
-# Largest basis, at least and per wanted pair, before it is cut back to the best vectors; how often that may happen.
-LEAST_BASIS, BASIS_PER_PAIR, MOST_RESTARTS = 1500, 4, 12
+# Largest basis, at least and per wanted pair, before it is cut back to the best vectors, which costs a lot of what was
+# known; how often that may happen.
+LEAST_BASIS, BASIS_PER_PAIR, MOST_RESTARTS = 3000, 6, 12
 # Larger graphs have factors with too many entries; the preconditioned iteration converges fast on them.
 FACTORISE_UP_TO = 50_000
 # Makes the factorised matrix regular; the inverse keeps its eigenvectors.
 SHIFT = 1e-3
 # The inverse by iteration, relative to the eigenpairs' tolerance: its error is a floor to their residuals.
 INNER_TOLERANCE, INNER_STEPS = 0.1, 1000
+# Single precision has digits enough for an inverse this rough, and moves half the memory.
+SINGLE_FROM = 1e-5
 # A direction that loses so much of its length to the basis is made of rounding errors.
 DEPENDENT = 1e-10
 
@@ -67,7 +70,7 @@ def smallest_eigenpairs(
     n = laplacian.shape[0]
     rng = np.random.default_rng(0)
     off_null_space = _off_null_space(component)
-    solve = inverse_of(laplacian, off_null_space, tolerance=tolerance)
+    solve = inverse_of(laplacian, tolerance=INNER_TOLERANCE * tolerance)
     dimension = n - int(component.max()) - 1
     capacity = max(LEAST_BASIS, BASIS_PER_PAIR * count) + 8 * BLOCK
     basis = _Basis(laplacian, off_null_space, capacity=min(capacity, dimension))
@@ -166,38 +169,41 @@ class _Basis:
         self.size = keep
 
 
-def inverse_of(laplacian: sp.csr_array, off_null_space: Blocks, *, tolerance: float) -> Blocks:
-    """The inverse on the complement of the null space: by factors where these stay small, else by iteration."""
+def inverse_of(laplacian: sp.csr_array, *, tolerance: float) -> Blocks:
+    """The inverse, up to the null space: by factors where these stay small, else by iteration."""
     n = laplacian.shape[0]
     if n > FACTORISE_UP_TO:
-        return lambda block: conjugate_gradients(
-            laplacian, block, off_null_space, tolerance=INNER_TOLERANCE * tolerance
-        )
+        dtype = np.float32 if tolerance >= SINGLE_FROM else np.float64
+        rough = laplacian.astype(dtype)
+        return lambda block: conjugate_gradients(rough, block.astype(dtype), tolerance=tolerance).astype(np.float64)
     shifted = (laplacian + SHIFT * sp.eye_array(n)).tocsc()
     factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     return factors.solve
 
 
 def conjugate_gradients(
-    laplacian: sp.csr_array, right: Float[np.ndarray, "nodes block"], off_null_space: Blocks, *, tolerance: float
+    laplacian: sp.csr_array, right: Float[np.ndarray, "nodes block"], *, tolerance: float
 ) -> Float[np.ndarray, "nodes block"]:
-    """The solution of L X = B, all columns at once, preconditioned by the degrees."""
+    """A solution of L X = B, all columns at once, preconditioned by the degrees.
+
+    B has no part in the null space, so neither have residuals; that of the solution is whatever it happens to be.
+    """
     inverse_degree = 1 / np.maximum(laplacian.diagonal(), 1)[:, None]
-    right = np.ascontiguousarray(right)
-    solution, residual = np.zeros_like(right), right.copy()
-    scaled = off_null_space(inverse_degree * residual)
+    residual = np.ascontiguousarray(right)
+    solution, scaled = np.zeros_like(residual), inverse_degree * residual
     direction = scaled.copy()
     energy = first = np.einsum("ij,ij->j", residual, scaled)
     for _ in range(INNER_STEPS):
         image = laplacian @ direction
-        step = energy / np.maximum(np.einsum("ij,ij->j", direction, image), 1e-300)
+        step = energy / np.maximum(np.einsum("ij,ij->j", direction, image), np.finfo(image.dtype).tiny)
         solution += step * direction
-        residual -= step * image
-        scaled = off_null_space(inverse_degree * residual)
+        image *= step
+        residual -= image
+        np.multiply(inverse_degree, residual, out=scaled)
         following = np.einsum("ij,ij->j", residual, scaled)
         if (following <= tolerance**2 * first).all():
             break
-        direction *= following / np.maximum(energy, 1e-300)
+        direction *= following / np.maximum(energy, np.finfo(image.dtype).tiny)
         direction += scaled
         energy = following
     return solution
