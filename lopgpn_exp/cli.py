@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import hydra
-from hydra.errors import MissingConfigException
+from hydra.errors import InstantiationException, MissingConfigException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from lopgpn_exp.errors import InputError, nearest
-from lopgpn_exp.experiment import schema
+from lopgpn_exp.experiment import launchers, schema
 
 USER_MISTAKE = 2
 TYPE_WORDS = {
@@ -37,11 +37,15 @@ def config_dir() -> Path:
 def main() -> None:
     # Hydra re-raises instead of printing and exiting, so that every error passes through here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    # Hydra's parser wants all overrides on one side of -m; people write them on both.
+    multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]
+    sys.argv[1:] = multirun[:1] + [word for word in sys.argv[1:] if word not in multirun]
     schema.register()
+    launchers.register()
     try:
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")(_job)()
     except Exception as error:
-        if _started:  # a defect of ours: the full traceback
+        if _started or isinstance(error, InstantiationException):  # a defect of ours: the full traceback
             raise
         sys.stderr.write(f"\nlopgpn_exp: {_explained(error)}\n")  # Hydra did not get past the command line
         sys.exit(USER_MISTAKE)
@@ -55,7 +59,7 @@ def main() -> None:
 def _job(config: DictConfig) -> None:
     from lopgpn_exp.experiment.build import plan
     from lopgpn_exp.experiment.runner import run
-    from lopgpn_exp.experiment.tracking import default_uri, track
+    from lopgpn_exp.experiment.tracking import Tracker
     from lopgpn_exp.report.summary import show
 
     _started.append("job")
@@ -64,16 +68,9 @@ def _job(config: DictConfig) -> None:
         outcome = run(planned)
         uri = None
         if planned.tracking["enabled"]:
-            uri = planned.tracking["uri"] or default_uri(planned.output_dir)
-            track(
-                uri=uri,
-                experiment=planned.tracking["experiment"],
-                output_dir=planned.output_dir,
-                folder=outcome.folder,
-                result=outcome.result,
-                config=planned.resolved,
-                name=planned.title,
-            )
+            tracker = Tracker(planned.tracking["uri"], planned.tracking["experiment"], planned.output_dir)
+            tracker.add(outcome.folder, planned.resolved, planned.title)
+            uri = tracker.uri
         show(outcome.result, title=planned.title, folder=outcome.folder, cached=outcome.cached, mlflow_uri=uri)
     except InputError as error:
         sys.stderr.write(f"\nlopgpn_exp: {error}\n")

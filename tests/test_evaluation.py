@@ -109,12 +109,14 @@ def posterior_of(graph, seed=0):
 
 def test_a_clean_graph_has_no_ood_numbers(small_graph):
     result = evaluate(posterior_of(small_graph), small_graph)
-    assert set(result.metrics) == {"test/accuracy", "test/brier", "test/ece", "test/nll"} | {
+    assert set(result.metrics) == {"test/accuracy", "test/brier", "test/ece", "test/nll", "val/accuracy", "val/nll"} | {
         f"test/auarc/{m}" for m in ("tu", "au", "eu", "eu_pc", "eu_so", "lconf")
     }
     test = small_graph.nodes(Part.TEST)
     predicted = posterior_of(small_graph).mean.argmax(1)
     assert result.metrics["test/accuracy"] == pytest.approx((predicted == small_graph.labels)[test].float().mean())
+    validation = small_graph.nodes(Part.VAL)
+    assert result.metrics["val/accuracy"] == pytest.approx((predicted == small_graph.labels)[validation].float().mean())
     assert result.curves["arc/tu"][0] == pytest.approx(result.metrics["test/accuracy"])
 
 

@@ -59,6 +59,7 @@ def test_a_run_leaves_what_the_contract_says(tmp_path, scenario):
     assert list(result["curves"]) == [f"arc/{m}" for m in measures]
     assert all(len(curve) == 100 for curve in result["curves"].values())
     expected = {f"test/{m}" for m in ("accuracy", "brier", "ece", "nll")} | {f"test/auarc/{m}" for m in measures}
+    expected |= {"val/accuracy", "val/nll"}
     if scenario != "none":
         expected |= {"id/accuracy", "ood/accuracy"} | {f"change/{m}" for m in measures}
         expected |= {f"ood/{kind}/{m}" for kind in ("auroc", "aupr", "fpr95") for m in measures}
@@ -285,21 +286,13 @@ def test_seed_streams_are_independent_and_fixed():
 def test_mlflow_holds_metrics_curves_params_and_artifacts(tmp_path):
     from mlflow.tracking import MlflowClient
 
-    from lopgpn_exp.experiment.tracking import default_uri, track
+    from lopgpn_exp.experiment.tracking import Tracker, default_uri
 
     planned = plan(composed(*TINY, f"output_dir={tmp_path}", "ood=gaussian"))
     done = run(planned)
-    arguments = {
-        "uri": None,
-        "experiment": "test",
-        "output_dir": tmp_path,
-        "folder": done.folder,
-        "result": done.result,
-        "config": planned.resolved,
-        "name": planned.title,
-    }
-    mlflow_id = track(**arguments)
-    assert track(**arguments) == mlflow_id  # once, however often it is asked
+    tracker = Tracker(None, "test", tmp_path)
+    mlflow_id = tracker.add(done.folder, planned.resolved, planned.title)
+    assert tracker.add(done.folder, planned.resolved, planned.title) == mlflow_id  # once, however often it is asked
     client = MlflowClient(default_uri(tmp_path))
     logged = client.get_run(mlflow_id)
     assert logged.info.status == "FINISHED"
@@ -324,19 +317,11 @@ def test_mlflow_holds_metrics_curves_params_and_artifacts(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_mlflow_out_of_reach_is_one_message(tmp_path):
-    from lopgpn_exp.experiment.tracking import track
+    from lopgpn_exp.experiment.tracking import Tracker
 
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="MLflow cannot be reached"):
-        track(
-            uri=f"sqlite:///{tmp_path}/file/mlflow.db",
-            experiment="test",
-            output_dir=tmp_path,
-            folder=tmp_path,
-            result={},
-            config={},
-            name="",
-        )
+        Tracker(f"sqlite:///{tmp_path}/file/mlflow.db", "test", tmp_path)
 
 
 def test_numbers_are_finite_everywhere(tmp_path):

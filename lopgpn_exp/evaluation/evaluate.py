@@ -37,6 +37,7 @@ def evaluate(posterior: Posterior, graph: Graph) -> Evaluation:
     if not test.any():
         raise InputError("the split has no labelled test nodes", expected="at least one", hint="split=random")
     metrics, curves = _classification(posterior, graph, table, test)
+    metrics |= _validation(posterior, graph)
     if table["is_ood"].any():
         metrics |= _detection(table[(table["part"] == "test").to_numpy() & (graph.labels >= 0).numpy()])
     _check_finite(metrics)
@@ -81,6 +82,18 @@ def _classification(
     arcs = {m: accuracy_rejection_curve(chosen[m].to_numpy(), correct) for m in posterior.measures}
     metrics |= {f"test/auarc/{m}": area_under_curve(curve) for m, curve in arcs.items()}
     return metrics, {f"arc/{m}": curve.tolist() for m, curve in arcs.items()}
+
+
+def _validation(posterior: Posterior, graph: Graph) -> dict[str, float]:
+    """What a search may look at: the validation nodes alone."""
+    nodes = graph.nodes(Part.VAL)
+    if len(nodes) == 0:
+        return {}
+    labels, chosen = graph.labels[nodes], posterior[nodes]
+    return {
+        "val/accuracy": accuracy((chosen.mean.argmax(dim=1) == labels).numpy()),
+        "val/nll": float(chosen.cross_entropy(labels).double().mean()),
+    }
 
 
 def _detection(test: pd.DataFrame) -> dict[str, float]:

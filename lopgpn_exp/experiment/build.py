@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,9 @@ class Plan:
     init: int
     scenario: str
     stage: Stage
-    load: Callable[[], Graph]
+    read: Callable[[], Graph]
+    split_graph: Callable[[Graph], Graph]
+    dataset_key: str
     scenario_transform: Callable[[Graph], Graph]
     model_class: str
     model_options: dict[str, Any]
@@ -42,6 +46,10 @@ class Plan:
     checkpoint: Path | None
     force: bool
     resolved: dict[str, Any]
+
+    def load(self) -> Graph:
+        """The dataset with its split."""
+        return self.split_graph(self.read())
 
     @property
     def title(self) -> str:
@@ -57,7 +65,9 @@ def plan(config: DictConfig) -> Plan:
     trainer = dict(resolved["trainer"])
     check_positive({key: trainer[key] for key in ("max_epochs", "patience", "validate_every", "threads")}, "trainer")
     optimizer_node = model.pop("optimizer", {})
-    build, model_options = call_options(model, path="model", ours=("name",), given=("num_features", "num_classes"))
+    build, model_options = call_options(
+        model, path="model", ours=("name", "inits"), given=("num_features", "num_classes")
+    )
     with seeded(0):
         build(num_features=1, num_classes=2, **model_options)  # the smallest model there is: its values are checked
     optimizer = _optimizer(model, optimizer_node)
@@ -69,7 +79,9 @@ def plan(config: DictConfig) -> Plan:
         init=config.init,
         scenario=ood["name"],
         stage=Stage(ood["stage"]),
-        load=_loader(dataset, split, resolved["data_root"]),
+        read=_reader(dataset, resolved["data_root"]),
+        split_graph=_splitter(split),
+        dataset_key=json.dumps([dataset, resolved["data_root"]], sort_keys=True),
         scenario_transform=transform,
         model_class=model["_target_"],
         model_options=model_options,
@@ -85,12 +97,16 @@ def plan(config: DictConfig) -> Plan:
     )
 
 
-def _loader(dataset: dict[str, Any], split: dict[str, Any], root: str | None) -> Callable[[], Graph]:
+def _reader(dataset: dict[str, Any], root: str | None) -> Callable[[], Graph]:
     read, options = call_options(dataset, path="dataset", ours=("name", "left_out_classes"), given=("root",))
-    make_split, split_options = call_options(split, path="split", ours=("name",), given=("graph",))
     if "root" in inspect.signature(read).parameters:
         options["root"] = data_root(root)
-    return lambda: make_split(read(**options), **split_options)
+    return partial(read, **options)
+
+
+def _splitter(split: dict[str, Any]) -> Callable[[Graph], Graph]:
+    make, options = call_options(split, path="split", ours=("name",), given=("graph",))
+    return lambda graph: make(graph, **options)
 
 
 def _scenario(ood: dict[str, Any], split: int) -> tuple[Callable[[Graph], Graph], dict[str, Any]]:

@@ -7,6 +7,7 @@ import platform
 import resource
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -56,20 +57,24 @@ class Located:
         return (self.folder / "result.json").is_file()
 
 
-def locate(plan: Plan) -> Located:
-    """Read the data of a plan and name the run."""
+def read_dataset(plan: Plan) -> Graph:
+    return plan.read()
+
+
+def locate(plan: Plan, *, read: Callable[[Plan], Graph] = read_dataset) -> Located:
+    """Read the data of a plan and name the run. `read` may hand out a dataset that was read before."""
     start = time.perf_counter()
-    clean = plan.load()
+    clean = plan.split_graph(read(plan))
     trained_on = plan.scenario_transform(clean) if plan.stage is Stage.training else clean
     training_identity = _checkpoint_identity(plan) or training_id(plan, trained_on)
     seconds = time.perf_counter() - start
     return Located(plan, clean, trained_on, training_identity, run_id(plan, training_identity), seconds)
 
 
-def run(plan: Plan) -> Outcome:
+def run(plan: Plan, *, read: Callable[[Plan], Graph] = read_dataset) -> Outcome:
     """Carry out a plan, or find that it was carried out before."""
     torch.set_num_threads(plan.trainer["threads"])
-    located = locate(plan)
+    located = locate(plan, read=read)
     if located.is_finished and not plan.force:
         return Outcome(located.folder, read_result(located.folder), cached=True)
     trained = _trained(located)

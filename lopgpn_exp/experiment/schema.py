@@ -56,6 +56,8 @@ class RunConfig:
     data_root: str | None = None
     checkpoint: str | None = None
     force: bool = MISSING
+    inits: int = MISSING
+    dry_run: bool = MISSING
 
 
 def register() -> None:

@@ -2,67 +2,117 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from filelock import FileLock
 
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.experiment.results import read_result
+from lopgpn_exp.report.aggregate import aggregate, aggregate_curves, compare, metric_columns
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
+    from lopgpn_exp.experiment.sweep import Attempt
+
 METRICS_PER_BATCH = 1000  # MLflow's limits
 PARAMS_PER_BATCH = 100
 PARAM_LENGTH = 6000
+TAG_LENGTH = 4000
+MLFLOW_PARENT = "mlflow.parentRunId"
+TAGS = ("run_id", "model", "dataset", "split", "init", "scenario")
 
 
 def default_uri(output_dir: Path) -> str:
     return f"sqlite:///{output_dir / 'mlflow.db'}"
 
 
-def track(
-    *,
-    uri: str | None,
-    experiment: str,
-    output_dir: Path,
-    folder: Path,
-    result: dict[str, Any],
-    config: dict[str, Any],
-    name: str,
-) -> str:
-    """Write a finished run to MLflow and return its id there; a run that is there already is left as it is."""
-    uri = uri or default_uri(output_dir)
-    client = _client(uri)
-    experiment_id = _experiment(client, experiment, uri, output_dir)
-    if (known := _known(client, experiment_id, result["run_id"])) is not None:
-        return known
-    now = int(time.time() * 1000)
-    tags = {
-        "mlflow.source.name": "lopgpn_exp",
-        **{key: str(result[key]) for key in ("run_id", "model", "dataset", "split", "init", "scenario")},
-    }
-    mlflow_id = client.create_run(experiment_id, start_time=now, tags=tags, run_name=name).info.run_id
-    from mlflow.entities import Metric, Param
+class Tracker:
+    """One MLflow experiment. Everything is read from files that are already safe, so nothing is lost if MLflow is."""
 
-    params = [Param(key, str(value)[:PARAM_LENGTH]) for key, value in flattened(config)]
-    metrics = [Metric(key, value, now, step) for key, value, step in _metrics(result)]
-    for start in range(0, len(params), PARAMS_PER_BATCH):
-        client.log_batch(mlflow_id, params=params[start : start + PARAMS_PER_BATCH])
-    for start in range(0, len(metrics), METRICS_PER_BATCH):
-        client.log_batch(mlflow_id, metrics=metrics[start : start + METRICS_PER_BATCH])
-    for path in sorted(folder.iterdir()):
-        if path.name != "model.ckpt":  # stays in the run folder, whose path is a tag
-            client.log_artifact(mlflow_id, str(path))
-    client.set_tag(mlflow_id, "folder", str(folder))
-    client.set_terminated(mlflow_id)
-    return mlflow_id
+    def __init__(self, uri: str | None, experiment: str, output_dir: Path) -> None:
+        self.uri = uri or default_uri(output_dir)
+        self.client = _client(self.uri)
+        self.experiment_id = _experiment(self.client, experiment, self.uri, output_dir)
+        self.parent: str | None = None
+
+    def add(self, folder: Path, config: dict[str, Any], name: str) -> str:
+        """Write a finished run and return its id in MLflow; one that is there already is only given its parent."""
+        result = read_result(folder)
+        known = _known(self.client, self.experiment_id, result["run_id"])
+        if known is not None:
+            if self.parent is not None:
+                self.client.set_tag(known, MLFLOW_PARENT, self.parent)
+            return known
+        mlflow_id = self._create(name, {key: str(result[key]) for key in TAGS} | {"folder": str(folder)})
+        self._log(mlflow_id, params=flattened(config), metrics=_metrics(result))
+        for path in sorted(folder.iterdir()):
+            if path.name != "model.ckpt":  # stays in the run folder, whose path is a tag
+                self.client.log_artifact(mlflow_id, str(path))
+        self.client.set_terminated(mlflow_id)
+        return mlflow_id
+
+    def add_attempt(self, attempt: Attempt) -> None:
+        """A run of a sweep as it ended: finished, or FAILED with what is known of why."""
+        job = attempt.job
+        if attempt.error is None:
+            self.add(job.folder, job.config, job.title)
+            return
+        _known(self.client, self.experiment_id, job.run_id)
+        tags = {"run_id": job.run_id, "folder": str(job.folder), "error": attempt.error[:TAG_LENGTH]}
+        mlflow_id = self._create(job.title, tags)
+        self._log(mlflow_id, params=flattened(job.config), metrics=[])
+        self.client.log_text(mlflow_id, attempt.details or attempt.error, "error.txt")
+        self.client.set_terminated(mlflow_id, "FAILED")
+
+    def open_sweep(self, run_ids: Sequence[str], *, name: str) -> None:
+        """The parent of a sweep's runs. The same sweep, started again, has the same parent."""
+        sweep = "sweep-" + hashlib.blake2b(" ".join(sorted(run_ids)).encode(), digest_size=8).hexdigest()
+        found = self.client.search_runs([self.experiment_id], f"tags.run_id = '{sweep}'", max_results=1)
+        if found:
+            self.parent = found[0].info.run_id
+            self.client.update_run(self.parent, status="RUNNING")
+        else:
+            self.parent = self._create(name, {"run_id": sweep, "kind": "sweep"})
+
+    def close_sweep(self, results: pd.DataFrame, curves: pd.DataFrame) -> None:
+        """Aggregates on the parent: mean, standard error, 95 % interval of every metric, mean curves, comparisons."""
+        assert self.parent is not None
+        if not results.empty:
+            self._log(self.parent, params=[], metrics=list(_aggregates(results, curves)))
+            with TemporaryDirectory() as scratch:
+                for file_name, table in _tables(results, curves).items():
+                    table.to_csv(Path(scratch) / file_name, index=False)
+                self.client.log_artifacts(self.parent, scratch)
+        self.client.set_terminated(self.parent)
+
+    def _create(self, name: str, tags: dict[str, str]) -> str:
+        parent = {MLFLOW_PARENT: self.parent} if self.parent is not None else {}
+        tags = {"mlflow.source.name": "lopgpn_exp", **parent, **tags}
+        return self.client.create_run(self.experiment_id, tags=tags, run_name=name).info.run_id
+
+    def _log(
+        self, mlflow_id: str, *, params: Iterable[tuple[str, Any]], metrics: Iterable[tuple[str, float, int]]
+    ) -> None:
+        from mlflow.entities import Metric, Param
+
+        now = int(time.time() * 1000)
+        all_params = [Param(key, str(value)[:PARAM_LENGTH]) for key, value in params]
+        all_metrics = [Metric(key, value, now, step) for key, value, step in metrics]
+        for start in range(0, len(all_params), PARAMS_PER_BATCH):
+            self.client.log_batch(mlflow_id, params=all_params[start : start + PARAMS_PER_BATCH])
+        for start in range(0, len(all_metrics), METRICS_PER_BATCH):
+            self.client.log_batch(mlflow_id, metrics=all_metrics[start : start + METRICS_PER_BATCH])
 
 
 def flattened(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -85,6 +135,30 @@ def _metrics(result: dict[str, Any]) -> Iterator[tuple[str, float, int]]:
         yield f"seconds/{phase}", value, 0
     yield "epochs", result["epochs"], 0
     yield "peak_rss_mb", result["peak_rss_mb"], 0
+
+
+def _aggregates(results: pd.DataFrame, curves: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
+    """Metrics of a sweep's parent: `<dataset>/<model>/<scenario>/<metric>/mean` and so on; curves by step."""
+    for row in aggregate(results).itertuples():
+        path = f"{row.dataset}/{row.model}/{row.scenario}/{row.metric}"
+        for name in ("mean", "se", "low", "high"):
+            if not pd.isna(value := getattr(row, name)):
+                yield f"{path}/{name}", value, 0
+    for row in aggregate_curves(curves).itertuples():
+        path = f"{row.dataset}/{row.model}/{row.scenario}/arc/{row.measure}"
+        yield f"{path}/mean", row.mean, row.percent
+        if not pd.isna(row.se):
+            yield f"{path}/se", row.se, row.percent
+
+
+def _tables(results: pd.DataFrame, curves: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    comparisons = [compare(results, metric) for metric in metric_columns(results)]
+    return {
+        "runs.csv": results,
+        "aggregate.csv": aggregate(results),
+        "curves.csv": aggregate_curves(curves),
+        "comparison.csv": pd.concat(comparisons, ignore_index=True),
+    }
 
 
 def _client(uri: str) -> MlflowClient:

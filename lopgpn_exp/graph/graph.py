@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from lopgpn_exp.errors import InputError
 
@@ -120,9 +121,19 @@ class Graph:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of everything: two graphs with the same one give the same results."""
-        arrays = (self.features, self.labels, self.part, self.is_ood)
-        edges = np.frombuffer(self.structure_fingerprint.encode(), np.uint8)
-        return fingerprint([edges, np.int64(self.num_classes), *(array.numpy() for array in arrays)])
+        parts = [self.structure_fingerprint, *map(_tensor_fingerprint, (self.features, self.labels))]
+        parts += [str(self.num_classes), *map(_tensor_fingerprint, (self.part, self.is_ood))]
+        return fingerprint([np.frombuffer(part.encode(), np.uint8) for part in parts])
+
+
+# Ten splits of a dataset share its features, whose hash takes longest.
+_known_fingerprints: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+def _tensor_fingerprint(tensor: Tensor) -> str:
+    if tensor not in _known_fingerprints:
+        _known_fingerprints[tensor] = fingerprint([tensor.numpy()])
+    return _known_fingerprints[tensor]
 
 
 def fingerprint(arrays: Iterable[np.ndarray | np.generic]) -> str:

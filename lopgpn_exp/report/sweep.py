@@ -1,0 +1,109 @@
+"""What a sweep shows: the plan before, a bar meanwhile, the table after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+from tqdm import tqdm
+
+from lopgpn_exp.report.aggregate import aggregate
+from lopgpn_exp.report.names import MEASURE_NAMES
+
+# Accuracy (of ID nodes, as in the paper's table, where a scenario has OOD ones), then AUC-ROC by measure.
+ACCURACY = ("id/accuracy", "test/accuracy")
+AUROC = {f"ood/auroc/{measure}": MEASURE_NAMES[measure] for measure in ("tu", "au", "eu", "eu_pc", "eu_so")}
+
+
+def show_plan(jobs: Sequence[Any], impossible: Sequence[Any], *, trainings: int, history: pd.DataFrame) -> None:
+    """How much there is to do, and how long runs of the same kind took before."""
+    todo = [job for job in jobs if not job.done]
+    lines = [f"{len(jobs) + len(impossible)} runs: {len(jobs) - len(todo)} already done, {len(todo)} to do"]
+    if todo:
+        lines.append(f"{trainings} trainings serve the {len(todo)} runs; {estimate(todo, history)}")
+    if impossible:
+        lines.append(f"{len(impossible)} cannot be run: {impossible[0].error.splitlines()[0]}")
+    Console(highlight=False).print("\n".join(["", *lines]))
+
+
+def estimate(todo: Sequence[Any], history: pd.DataFrame) -> str:
+    """Time of the trainings to do, one after the other, by past runs of the same model and dataset."""
+    if history.empty:
+        return "no past runs to estimate the time from"
+    past = history.groupby(["model", "dataset"])["seconds/train"].mean()
+    kinds = {job.training_id: job.kind[:2] for job in todo}
+    known = [past[kind] for kind in kinds.values() if kind in past.index]
+    if not known:
+        return "no past runs of this kind to estimate the time from"
+    seconds = sum(known) / len(known) * len(kinds)
+    return f"about {_duration(seconds)} of training (from {len(history)} past runs)"
+
+
+class SweepBar:
+    """Finished, failed, left, and time left."""
+
+    def __init__(self, total: int) -> None:
+        self.bar = tqdm(total=total, unit="run", disable=None, dynamic_ncols=True)
+        self.failed = 0
+
+    def __enter__(self) -> SweepBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+    def advance(self, attempts: Sequence[Any]) -> None:
+        self.failed += sum(attempt.error is not None for attempt in attempts)
+        self.bar.update(len(attempts))
+        self.bar.set_postfix(failed=self.failed, left=self.bar.total - self.bar.n)
+
+
+def show_outcome(results: pd.DataFrame, attempts: Sequence[Any], mlflow_uri: str | None) -> None:
+    """Means over splits, then what failed and why, then what to type next."""
+    console = Console(highlight=False)
+    if not results.empty:
+        for table in _means(results):
+            console.print("", table)
+    failures = [attempt for attempt in attempts if attempt.error is not None]
+    if failures:
+        table = Table(title=f"{len(failures)} runs failed", box=None, padding=(0, 2), title_style="bold red")
+        for column in ("run", "why", "details"):
+            table.add_column(column, overflow="fold")
+        for failure in failures:
+            details = str(failure.job.folder / "error.txt") if failure.details else ""
+            table.add_row(failure.job.title, failure.error.splitlines()[0], details)
+        console.print("", table, "The same command runs just these again.")
+    if mlflow_uri is not None:
+        console.print("", f"browse   mlflow ui --backend-store-uri {mlflow_uri}")
+
+
+def _means(results: pd.DataFrame) -> Iterator[Table]:
+    """One table a dataset, in percent: means over splits, accuracy with its standard error."""
+    means = aggregate(results).set_index(["dataset", "model", "scenario", "metric"])
+    for dataset, of_dataset in results.groupby("dataset"):
+        table = Table(title=str(dataset), title_justify="left", box=None, padding=(0, 1), header_style="bold")
+        columns = {key: name for key, name in AUROC.items() if of_dataset.get(key, pd.Series()).notna().any()}
+        for name in ("model", "scenario", "runs", "accuracy", *columns.values()):
+            table.add_column(name, justify="left" if name in ("model", "scenario") else "right", no_wrap=True)
+        for (model, scenario), group in of_dataset.groupby(["model", "scenario"]):
+            at = (dataset, model, scenario)
+            accuracy = next(text for key in ACCURACY if (text := _cell(means, (*at, key))))
+            cells = [_cell(means, (*at, metric)) for metric in columns]
+            table.add_row(str(model), str(scenario), str(len(group)), accuracy, *cells)
+        yield table
+
+
+def _cell(means: pd.DataFrame, key: tuple[Any, ...]) -> str:
+    if key not in means.index:
+        return ""
+    mean, error = 100 * means.loc[key, "mean"], 100 * means.loc[key, "se"]
+    with_error = key[-1].endswith("accuracy") and not pd.isna(error)
+    return f"{mean:.1f} ± {error:.1f}" if with_error else f"{mean:.1f}"
+
+
+def _duration(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(seconds)) if seconds >= 60 else f"{seconds:.0f} s"
