@@ -163,6 +163,7 @@ def _fit(trainer: pl.Trainer, module: pl.LightningModule, train: Batch | WholeGr
         for known in (
             ".*validation_step. but have no .val_dataloader",  # the warm-up validates nothing
             ".*this fit will run with no optimizer",  # a closed-form model has none
+            ".*srun. command is available on your system but is not used",  # one process, one device: no need for it
             ".*does not have many workers",  # there is one batch, and it is in memory
             ".*isinstance.treespec, LeafSpec.. is deprecated",  # Lightning's own use of torch
         ):
