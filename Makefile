@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kill lint format ui clean
+.PHONY: help setup run test test-kill test-slurm test-services lint format ui clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -33,6 +33,13 @@ test: setup  ## Set up, then run the whole test suite (ARGS="-k flow" to choose)
 
 test-kill: setup  ## Kill a sweep 20 times, start 4 processes at once 20 times (about 20 minutes)
 	LOPGPN_KILLS=20 LOPGPN_STARTS=20 $(BIN)/python -m pytest tests/test_sweep.py -k "killed or at_once"
+
+test-slurm: setup  ## Sweeps on a real Slurm of this machine (needs root and Debian's slurm-wlm and munge)
+	LOPGPN_SLURM=1 $(BIN)/python -m pytest tests/services/test_slurm.py
+
+test-services: setup  ## Tracking in a real PostgreSQL of this machine (needs root and Debian's postgresql)
+	@$(PIP) -e '.[postgres]'
+	LOPGPN_SERVICES=1 $(BIN)/python -m pytest tests/services/test_postgres.py
 
 lint: setup  ## Check style, format and types
 	$(BIN)/ruff check .

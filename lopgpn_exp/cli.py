@@ -47,7 +47,7 @@ def main() -> None:
     except Exception as error:
         if _started or isinstance(error, InstantiationException):  # a defect of ours: the full traceback
             raise
-        sys.stderr.write(f"\nlopgpn_exp: {_explained(error)}\n")  # Hydra did not get past the command line
+        sys.stderr.write(f"\nlopgpn_exp: {explained(error)}\n")  # Hydra did not get past the command line
         sys.exit(USER_MISTAKE)
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted. Finished trainings and runs are kept; the same command goes on from there.\n")
@@ -65,19 +65,25 @@ def _job(config: DictConfig) -> None:
     _started.append("job")
     try:
         planned = plan(config)
+        options = planned.tracking
+        tracker = None
+        if options["enabled"]:  # before the run: an address that does not answer is not found out after an hour
+            tracker = Tracker(options["uri"], options["experiment"], planned.output_dir)
         outcome = run(planned)
-        uri = None
-        if planned.tracking["enabled"]:
-            tracker = Tracker(planned.tracking["uri"], planned.tracking["experiment"], planned.output_dir)
-            tracker.add(outcome.folder, planned.resolved, planned.title)
-            uri = tracker.uri
+        uri = tracker.uri if tracker else None
         show(outcome.result, title=planned.title, folder=outcome.folder, cached=outcome.cached, mlflow_uri=uri)
+        if tracker:
+            tracker.add(outcome.folder, planned.resolved, planned.title)
+    except MemoryError as error:
+        message = f"not enough memory ({error})\n  try:      a smaller dataset or model"
+        sys.stderr.write(f"\nlopgpn_exp: {message}\n")
+        _failed.append(message)
     except InputError as error:
         sys.stderr.write(f"\nlopgpn_exp: {error}\n")
         _failed.append(str(error))
 
 
-def _explained(error: Exception) -> str:
+def explained(error: Exception) -> str:
     """Hydra's and OmegaConf's errors in our form, with the nearest valid name."""
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(error, MissingConfigException) and error.options:

@@ -6,7 +6,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from lopgpn_exp import cli
-from lopgpn_exp.experiment import runner
+from lopgpn_exp.experiment import launchers, runner
 from tests.test_experiment import TINY
 
 
@@ -55,6 +55,29 @@ MISTAKES = {
     "model.optimizer.learning_rate=0": ("model.optimizer.learning_rate is 0", "a positive number"),
     "dataset.num_nodes=1": ("1 nodes in 4 classes", "at least 2 classes"),
     "checkpoint=nowhere.ckpt": ("nowhere.ckpt cannot be read", "model.ckpt"),
+    "trainer.accelerator=gpu": ("trainer.accelerator is 'gpu'", "trainer.accelerator=auto"),
+    "trainer.accelerator=nonsense": ("trainer.accelerator is 'nonsense'", "trainer.accelerator=auto"),
+    "trainer.validate_every=100": ("trainer.validate_every is 100", "at least one validation"),
+    "trainer.threads=100000000000": ("trainer.threads is 100000000000", "at most"),
+    "+trainer.foo=1": ("there is no trainer.foo", "one of trainer.max_epochs"),
+    "+tracking.foo=1": ("there is no tracking.foo", "tracking.uri"),
+    "+ini=3": ("there is no ini", "init=..."),
+    "+ood.foo=1": ("ood.foo is set", "ood=none"),
+    "model.optimizer.learning_rate=nan": ("model.optimizer.learning_rate is nan", "a positive number"),
+    "model.optimizer.weight_decay=-1": ("model.optimizer.weight_decay is -1", "0 or more"),
+    "model.optimizer=null": ("model.optimizer is None", "learning_rate"),
+    "model.name=../../x": ("model.name is '../../x'", "letters, digits"),
+    "ood.stage=evaluation": ("ood.stage is evaluation", "both none, or neither"),
+    "ood.stage=foo": ("ood.stage is 'foo'", "one of none, training, evaluation"),
+    "~split.index": ("split.index is missing", "split=..."),
+    "~trainer": ("lopgpn_exp: ", "expected:"),
+    "output_dir=": ("output_dir is empty", "output_dir=outputs"),
+    "split.count=0": ("split.count is 0", "split.count=10"),
+    "dataset.seed=-1": ("seed is -1", "dataset.seed=0"),
+    "dataset.num_features=0": ("num_features is 0", "1 or more"),
+    "dataset.degree_exponent=nan": ("degree_exponent is nan", "more than 2"),
+    "model.memory_limit_gib=nan": ("memory_limit_gib is nan", "model.memory_limit_gib=8"),
+    "checkpoint=/etc/hostname": ("cannot be opened", "model.ckpt"),
     "model=1": ("must be a string", "group=option"),
     "model=[1": ("lopgpn_exp: ", "group=option"),
     "model._target_=nowhere.Model": ("cannot be imported", "import path"),
@@ -71,6 +94,21 @@ def test_a_mistake_gets_one_message_before_any_training(command, override, monke
     assert hint in err
     assert "expected:" in err
     assert "Traceback" not in err
+
+
+def test_a_scenario_that_changes_nothing_is_no_result(command):
+    code, _, err = command(*TINY, "ood=gaussian", "ood.fraction=1e-9")
+    assert code == cli.USER_MISTAKE
+    assert "made no test node out-of-distribution" in err
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "sqlite:////proc/x.db"])
+def test_tracking_that_cannot_be_used_is_found_out_before_training(command, uri, monkeypatch):
+    monkeypatch.setattr(runner, "fit", lambda *_, **__: pytest.fail("trained"))
+    code, _, err = command(*TINY, "tracking=mlflow", f"tracking.uri={uri}")
+    assert code == cli.USER_MISTAKE
+    assert f"MLflow cannot be used at {uri}" in err
 
 
 def test_a_run_ends_with_a_table_and_the_next_command(command):
@@ -96,10 +134,10 @@ def test_the_tracked_run_names_the_command_that_opens_it(command):
 
 
 def test_a_sweep_goes_on_after_a_mistake_and_says_so_in_its_exit_code(command, tmp_path):
-    code, out, err = command(*TINY, "split.index=99,0", "-m")
-    assert code == cli.USER_MISTAKE
-    assert "split.index is 99" in err
-    assert "accuracy 0." in out
+    code, out, _ = command(*TINY, "split.index=99,0", "ood=none", "-m")
+    assert code == launchers.FAILED
+    assert "split.index is 99" in out
+    assert "accuracy" in out
     assert len(list((tmp_path / "outputs" / "runs").iterdir())) == 1
 
 
@@ -117,7 +155,7 @@ def test_help_teaches(command):
     assert code == 0
     for text in (
         "python -m lopgpn_exp model=gpn_sym dataset=cora_ml",
-        "appnp, gpn_rw, gpn_sym, lop_gpn",
+        "gpn_rw, gpn_sym",
         "bernoulli",
         "mlflow ui",
     ):

@@ -92,6 +92,12 @@ def test_a_truncated_raw_file_is_named(raw_file, tmp_path):
         ({"labels": np.array([0, 1, 2, 0, 1, 2, 0, 1, -7])}, "node 8 has label -7"),
         ({"adj_indices": np.array([1, 2, 3, 4, 5, 6, 7, 8, 99])}, "cora_ml.npz"),
         ({"labels": np.zeros(3, dtype=int)}, "labels has 3 entries|1 class"),
+        ({"labels": np.arange(9) / 2}, "labels are float64"),
+        ({"labels": np.array(list("abcabcabc"))}, "not a vector of whole numbers"),
+        ({"attr_indices": np.arange(9) + 10**6}, "attr_indices go from 1000000"),
+        ({"adj_shape": np.array([9, 8])}, r"adjacency is \("),
+        ({"attr_indptr": np.arange(9)}, "attr_indptr does not divide 9 rows"),
+        ({"attr_data": np.ones(3, dtype=np.float32)}, "attr has 9 indices"),
         (
             {"attr_data": np.ones(0), "attr_indices": np.ones(0, int), "attr_indptr": np.array([0])}
             | {"attr_shape": np.array([0, 4]), "adj_data": np.ones(0), "adj_indices": np.ones(0, int)}
@@ -99,7 +105,6 @@ def test_a_truncated_raw_file_is_named(raw_file, tmp_path):
             "no nodes",
         ),
     ],
-    ids=["nan", "label", "edge", "lengths", "empty"],
 )
 def test_bad_content_of_a_raw_file_is_named(raw_file, tmp_path, changes, message):
     write_npz(raw_file, **changes)
@@ -255,6 +260,14 @@ def test_a_class_with_too_few_nodes_is_named(build_graph):
     graph = build_graph([(0, 1)], [[1.0]] * 8, [0, 0, 0, 1, 1, 2, 2, 2])
     with pytest.raises(InputError, match=r"class 1 has 2 node\(s\)"):
         random_split(graph, index=0)
+
+
+@pytest.mark.parametrize("fractions", [(0.99, 0.01, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)])
+def test_extreme_fractions_still_leave_a_node_for_each_part(small_graph, fractions):
+    train, val, test = fractions
+    part = random_split(small_graph, index=0, train=train, val=val, test=test).part
+    for label in range(3):
+        assert set(part[small_graph.labels == label].tolist()) == {Part.TRAIN, Part.VAL, Part.TEST}
 
 
 def test_the_smallest_class_that_can_be_split(build_graph):

@@ -154,5 +154,5 @@ def test_no_test_nodes_is_an_error(small_graph):
 def test_a_measure_that_is_not_finite_never_reaches_a_table(small_graph):
     alpha = posterior_of(small_graph).alpha
     alpha[7, 1] = float("nan")
-    with pytest.raises(ArithmeticError, match="node 7"):
+    with pytest.raises(InputError, match="node 7"):
         evaluate(Dirichlet(alpha), small_graph)

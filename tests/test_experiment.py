@@ -16,7 +16,7 @@ from lopgpn_exp.evaluation import predictions
 from lopgpn_exp.experiment import runner, trainings
 from lopgpn_exp.experiment.build import plan
 from lopgpn_exp.experiment.files import folder_written_at_once
-from lopgpn_exp.experiment.results import read_predictions, read_result
+from lopgpn_exp.experiment.results import read_result
 from lopgpn_exp.experiment.runner import run
 from lopgpn_exp.experiment.seeds import stream
 from lopgpn_exp.training import load_module
@@ -90,7 +90,9 @@ def test_every_model_runs_and_its_checkpoint_gives_its_predictions(tmp_path, mod
     done = run(planned)
     graph = planned.scenario_transform(planned.load())
     module = load_module(done.folder / "model.ckpt")
-    pd.testing.assert_frame_equal(predictions(module.model.predict(graph), graph), read_predictions(done.folder))
+    pd.testing.assert_frame_equal(
+        predictions(module.model.predict(graph), graph), pd.read_parquet(done.folder / "predictions.parquet")
+    )
     assert read_result(done.folder) == done.result
 
 
@@ -143,7 +145,7 @@ def test_the_same_identity_gives_the_same_bits_in_two_processes(tmp_path):
         command = [sys.executable, "-m", "lopgpn_exp", *TINY, f"output_dir={tmp_path / name}", "ood=gaussian"]
         subprocess.run(command, check=True, capture_output=True)
         (folder,) = (tmp_path / name / "runs").iterdir()
-        results.append((folder.name, read_result(folder)["metrics"], read_predictions(folder)))
+        results.append((folder.name, read_result(folder)["metrics"], pd.read_parquet(folder / "predictions.parquet")))
     assert results[0][:2] == results[1][:2]
     pd.testing.assert_frame_equal(results[0][2], results[1][2], check_exact=True)
 
@@ -246,6 +248,8 @@ def test_a_checkpoint_can_be_evaluated(tmp_path):
         (["model=appnp"], r"holds a lopgpn_exp\.models\.LOPGPN"),
         (["dataset.num_features=9"], "is for 8 features and 4 classes"),
         (["model.teleport=0.5"], r"was trained with model\.teleport=0\.1"),
+        (["split.index=1"], "was trained on another graph or split"),
+        (["dataset.seed=5"], "was trained on another graph or split"),
     ],
 )
 def test_a_checkpoint_of_another_model_is_refused(tmp_path, overrides, message):
@@ -261,6 +265,34 @@ def test_a_checkpoint_that_is_none_is_refused(tmp_path, content):
         path.write_bytes(content)
     with pytest.raises(InputError, match="checkpoint"):
         outcome(tmp_path, f"checkpoint={path}")
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", "{}", '{"epochs": 1, "seconds": {}, "peak_rss_mb": 1}', None])
+def test_a_damaged_training_is_done_again(tmp_path, damage):
+    first = outcome(tmp_path)
+    (folder,) = [path for path in (tmp_path / "trainings").iterdir() if path.is_dir()]
+    if damage is None:
+        (folder / "model.ckpt").unlink()
+    else:
+        (folder / "training.json").write_text(damage)
+    again = outcome(tmp_path, "ood=gaussian")
+    assert again.result["training_id"] == first.result["training_id"]
+    assert (folder / "model.ckpt").is_file()
+
+
+@pytest.mark.parametrize("file", ["predictions.parquet", "config.yaml"])
+def test_a_run_that_lost_a_file_is_run_again(tmp_path, file):
+    first = outcome(tmp_path)
+    (first.folder / file).unlink()
+    again = outcome(tmp_path)
+    assert not again.cached
+    assert (again.folder / file).is_file()
+    assert again.result["metrics"] == first.result["metrics"]
+
+
+def test_memory_limits_are_no_part_of_the_identity(tmp_path):
+    outcome(tmp_path)
+    assert outcome(tmp_path, "model.memory_limit_gib=9").cached
 
 
 def test_a_training_record_is_read_back(tmp_path):
@@ -320,7 +352,7 @@ def test_mlflow_out_of_reach_is_one_message(tmp_path):
     from lopgpn_exp.experiment.tracking import Tracker
 
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="MLflow cannot be reached"):
+    with pytest.raises(InputError, match="MLflow cannot be used"):
         Tracker(f"sqlite:///{tmp_path}/file/mlflow.db", "test", tmp_path)
 
 

@@ -77,4 +77,6 @@ def test_sums_of_the_training_loss(golden, graph, model):
     uce = posterior.expected_cross_entropy(graph.labels[train]).sum().item()
     entropy_term = -model.entropy_weight * posterior.entropy().sum().item()
     assert uce == pytest.approx(golden["out/uce_sum_train"].item(), rel=1e-4)
+    both = golden["out/uce_sum_train"] + golden["out/entropy_term_sum_train"]
+    assert model.node_loss(posterior, graph.labels[train]).sum().item() == pytest.approx(both.item(), rel=1e-4)
     assert entropy_term == pytest.approx(golden["out/entropy_term_sum_train"].item(), rel=1e-4)

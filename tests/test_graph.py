@@ -88,6 +88,14 @@ def test_a_graph_cannot_be_changed(small_graph):
         ({"num_classes": 1}, "1 class"),
         ({"num_classes": 2, "labels": torch.tensor([0, 2])}, "node 1 has label 2"),
         ({"labels": torch.tensor([0, 1, 0])}, "labels has 3 entries"),
+        ({"labels": torch.tensor([0.0, 1.7])}, r"labels is float32 of shape \(2,\)"),
+        ({"labels": torch.tensor([[0], [1]])}, r"labels is int64 of shape \(2, 1\)"),
+        ({"edge_index": torch.tensor([[0.0], [1.0]])}, "edge_index is float32"),
+        ({"edge_index": torch.zeros(3, 2, dtype=torch.long)}, r"edge_index is int64 of shape \(3, 2\)"),
+        ({"features": torch.ones(2)}, "features is float32 of shape"),
+        ({"features": torch.ones(2, 1, dtype=torch.complex64)}, "features is complex64"),
+        ({"features": [["a"], ["b"]]}, "features is a list that is no array"),
+        ({"official_part": torch.tensor([1])}, "official_part has 1 entries"),
     ],
 )
 def test_bad_graphs_are_refused_with_the_place(change, message):
@@ -99,6 +107,12 @@ def test_bad_graphs_are_refused_with_the_place(change, message):
     assert Graph.build(**good).num_edges == 1
     with pytest.raises(InputError, match=message):
         Graph.build(**(good | change))
+
+
+def test_lists_and_numpy_arrays_build_the_same_graph():
+    built = Graph.build(features=np.array([[1, 2], [3, 4]]), edge_index=[[0], [1]], labels=[0, 1])
+    assert built.features.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert built.edge_index.tolist() == [[0, 1], [1, 0]]
 
 
 def test_parts_partition_the_nodes(small_graph):

@@ -87,7 +87,7 @@ def test_a_failed_run_is_recorded_the_others_go_on_and_only_it_is_tried_again(co
         patch.setattr(sweep, "run", breaks)
         code, out, _ = command(*words)
     assert code == 1
-    assert "1 runs failed" in out
+    assert "1 failed:" in out
     assert "ZeroDivisionError: on purpose" in out
     assert len(load_results("outputs")) == 3
     (record,) = [os.path.join(d, "error.txt") for d, _, files in os.walk("outputs/runs") if "error.txt" in files]

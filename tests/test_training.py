@@ -1,4 +1,8 @@
 import math
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -95,9 +99,9 @@ def test_a_diverged_training_names_node_class_and_layer(small_graph):
 
 def test_a_layer_that_makes_nan_is_named(small_graph):
     module = gpn_module(small_graph).eval()
-    module.model.encoder.register_forward_hook(lambda *_: torch.full((300, 16), math.nan))
+    module.model.encoder.latent.register_forward_hook(lambda *_: torch.full((300, 16), math.nan))
     batch = _batch(module.model, small_graph, Part.TRAIN, None)
-    with pytest.raises(InputError, match="first layer to give such a value is"):
+    with pytest.raises(InputError, match=r"first layer to give such a value is encoder.latent"):
         module.training_step(batch)
 
 
@@ -113,6 +117,44 @@ def test_a_split_without_training_or_validation_nodes_is_refused(small_graph, pa
             seed=0,
             accelerator="cpu",
         )
+
+
+def test_training_lowers_the_loss(small_graph):
+    def loss_after(epochs):
+        optimizer = {"learning_rate": 0.01, "warmup_epochs": 1}
+        fitted = fit_by_gradient(
+            small_graph,
+            model_class="lopgpn_exp.models.GPN",
+            model_options=options(small_graph) | {"dropout": 0.0},
+            optimizer=optimizer,
+            seed=0,
+            max_epochs=epochs,
+            accelerator="cpu",
+            progress=False,
+        )
+        return fitted.module.train_loss
+
+    assert loss_after(40) < 0.7 * loss_after(1)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_run_with_its_code_and_a_word(tmp_path, number, code):
+    words = ["dataset=synthetic", "dataset.num_nodes=300", "dataset.num_edges=700", "trainer.patience=100000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lopgpn_exp", *words, "tracking=none", f"output_dir={tmp_path}"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    while process.poll() is None and not list((tmp_path / "trainings").glob(".*")):
+        time.sleep(0.1)
+    time.sleep(3)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "kept" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_epochs_are_counted_with_the_warm_up_and_the_limit_holds(small_graph):

@@ -24,6 +24,12 @@ RAW_FILES = {
 }
 
 
+UNREADABLE = (
+    *(OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError, EOFError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
 def citation_full(*, root: Path, collection_name: Literal["Cora_ML", "CiteSeer", "PubMed"]) -> Graph:
     """A citation graph of PyG's `CitationFull`, features 0/1 and then rows that sum to 1."""
     return _load(root, "CitationFull", collection_name)
@@ -49,13 +55,32 @@ def _load(root: Path, collection: str, name: str) -> Graph:
     try:
         # Our own handle: numpy leaves it open when the archive is damaged.
         with raw.open("rb") as file, np.load(file) as archive:
+            _check_archive(archive)
             data = parse_npz(archive)
         graph = Graph.build(features=data.x, edge_index=data.edge_index, labels=data.y)
         return graph.replace(features=row_normalised(graph.features))
     except InputError as error:
         raise InputError(f"{raw}: {error.what}", expected=error.expected, hint=error.hint) from None
-    except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise unreadable(raw, error) from None
+
+
+def _check_archive(archive: np.lib.npyio.NpzFile) -> None:
+    """What scipy and PyG take on trust: an index out of range makes them read foreign memory."""
+    labels = archive["labels"]
+    if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1:
+        raise ValueError(f"labels are {labels.dtype} of shape {labels.shape}, not a vector of whole numbers")
+    nodes, attributes = (int(size) for size in archive["attr_shape"])
+    if tuple(archive["adj_shape"]) != (nodes, nodes):
+        raise ValueError(f"the adjacency is {tuple(archive['adj_shape'])} for {nodes} nodes")
+    for kind, width in (("attr", attributes), ("adj", nodes)):
+        indices, pointers = archive[f"{kind}_indices"], archive[f"{kind}_indptr"]
+        if len(pointers) != nodes + 1 or pointers[0] != 0 or (np.diff(pointers) < 0).any():
+            raise ValueError(f"{kind}_indptr does not divide {nodes} rows")
+        if pointers[-1] != len(indices) or len(indices) != len(archive[f"{kind}_data"]):
+            raise ValueError(f"{kind} has {len(indices)} indices where {pointers[-1]} are announced")
+        if len(indices) and not (indices.min() >= 0 and indices.max() < width):
+            raise ValueError(f"{kind}_indices go from {indices.min()} to {indices.max()}; there are {width} columns")
 
 
 def _download(root: Path, collection: str, name: str, raw: Path) -> None:

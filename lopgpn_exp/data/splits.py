@@ -45,7 +45,7 @@ def random_split(
                 hint="merge rare classes, or mark their nodes as unlabelled (-1)",
             )
         nodes = torch.from_numpy(rng.permutation(nodes))
-        num_train = max(1, round(train * len(nodes)))
+        num_train = max(1, min(round(train * len(nodes)), len(nodes) - 2))
         num_val = max(1, min(round(val * len(nodes)), len(nodes) - num_train - 1))
         num_unused = min(round(unused * len(nodes)), len(nodes) - num_train - num_val - 1)
         num_test = len(nodes) - num_train - num_val - num_unused
@@ -67,6 +67,8 @@ def official_split(graph: Graph, *, index: int, count: int = 1) -> Graph:
 
 
 def _check_index(index: int, count: int) -> None:
+    if count < 1:
+        raise InputError(f"split.count is {count}", expected="1 or more", hint="split.count=10")
     if not 0 <= index < count:
         raise InputError(
             f"split.index is {index}",

@@ -1,5 +1,7 @@
 """A degree-corrected stochastic block model of any size, for tests of scale."""
 
+import math
+
 import numpy as np
 import torch
 
@@ -26,6 +28,9 @@ def block_model(
         signal: distance of the class means from the origin, in units of the noise of the features as a whole.
     """
     _check(num_nodes, num_edges, num_classes, homophily, degree_exponent)
+    for name, value, least in (("num_features", num_features, 1), ("seed", seed, 0)):
+        if value < least:
+            raise InputError(f"{name} is {value}", expected=f"{least} or more", hint=f"dataset.{name}={least}")
     rng = np.random.default_rng([0xB10C, seed])
     labels = np.sort(rng.permutation(num_nodes) % num_classes)  # sorted: a class is a range of node numbers
     starts = np.searchsorted(labels, np.arange(num_classes + 1))
@@ -85,7 +90,7 @@ def _check(num_nodes: int, num_edges: int, num_classes: int, homophily: float, d
         raise InputError(f"{num_edges} edges among {num_nodes} nodes", expected=f"from 0 to {most}")
     if not 0 <= homophily <= 1:
         raise InputError(f"homophily is {homophily}", expected="from 0 to 1", hint="dataset.homophily=0.8")
-    if degree_exponent <= 2:
+    if not 2 < degree_exponent < math.inf:
         raise InputError(
             f"degree_exponent is {degree_exponent}",
             expected="more than 2, so that degrees have a mean",

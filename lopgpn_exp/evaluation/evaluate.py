@@ -60,7 +60,11 @@ def predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:
         values = posterior.measure(name).numpy()
         if not np.isfinite(values).all():
             node = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise ArithmeticError(f"measure {name} of node {node} is {values[node]}")
+            raise InputError(
+                f"measure {name} of node {node} is {values[node]}",
+                expected="finite numbers",
+                hint="smaller features, or a model that has not diverged",
+            )
         columns[name] = values
     return pd.DataFrame(columns)
 
@@ -116,4 +120,4 @@ def _detection(test: pd.DataFrame) -> dict[str, float]:
 def _check_finite(metrics: dict[str, float]) -> None:
     bad = {name: value for name, value in metrics.items() if not np.isfinite(value)}
     if bad:
-        raise ArithmeticError(f"metrics that are not finite: {bad}")
+        raise InputError(f"metrics are not finite: {bad}", expected="finite numbers", hint="smaller features")

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from lopgpn_exp.data.root import data_root
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.experiment.schema import Stage, call_options, check_positive
+from lopgpn_exp.experiment.schema import (
+    RunConfig,
+    Stage,
+    TrackingConfig,
+    TrainerConfig,
+    call_options,
+    check_keys,
+    check_positive,
+    checked,
+)
 from lopgpn_exp.experiment.seeds import stream
 from lopgpn_exp.graph import Graph
-from lopgpn_exp.training import NodeClassification, module_type
+from lopgpn_exp.training import NodeClassification, check_accelerator, module_type
 from lopgpn_exp.training.seeding import seeded
+
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -58,16 +72,12 @@ class Plan:
 
 def plan(config: DictConfig) -> Plan:
     """Check every value of a config that can be checked before data is read."""
-    resolved: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore
+    resolved = _resolved(config)
     dataset, split, ood, model = (dict(resolved[group]) for group in ("dataset", "split", "ood", "model"))
-    if config.init < 0:
-        raise InputError(f"init is {config.init}", expected="0 or more", hint="init=0")
-    trainer = dict(resolved["trainer"])
-    check_positive({key: trainer[key] for key in ("max_epochs", "patience", "validate_every", "threads")}, "trainer")
+    trainer = _trainer(resolved["trainer"])
     optimizer_node = model.pop("optimizer", {})
-    build, model_options = call_options(
-        model, path="model", ours=("name", "inits"), given=("num_features", "num_classes")
-    )
+    dims = ("num_features", "num_classes")
+    build, model_options = call_options(model, path="model", ours=("name", "inits"), given=dims)
     with seeded(0):
         build(num_features=1, num_classes=2, **model_options)  # the smallest model there is: its values are checked
     optimizer = _optimizer(model, optimizer_node)
@@ -76,7 +86,7 @@ def plan(config: DictConfig) -> Plan:
         model=model["name"],
         dataset=dataset["name"],
         split=split["index"],
-        init=config.init,
+        init=resolved["init"],
         scenario=ood["name"],
         stage=Stage(ood["stage"]),
         read=_reader(dataset, resolved["data_root"]),
@@ -88,13 +98,63 @@ def plan(config: DictConfig) -> Plan:
         optimizer=optimizer,
         trainer=trainer,
         tracking=dict(resolved["tracking"]),
-        seed=stream("training", config.init, split["index"]),
+        seed=stream("training", resolved["init"], split["index"]),
         scenario_options=scenario_options,
         output_dir=Path(config.output_dir),
         checkpoint=Path(config.checkpoint) if config.checkpoint else None,
         force=config.force,
         resolved=resolved,
     )
+
+
+def _resolved(config: DictConfig) -> dict[str, Any]:
+    """The config as plain values, with everything in place that every config must have."""
+    try:
+        resolved: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore
+    except OmegaConfBaseException as error:
+        raise InputError(str(error).partition("\n")[0], expected="a complete config: see --cfg job") from None
+    check_keys(resolved, RunConfig, "")
+    check_keys(resolved["tracking"], TrackingConfig, "tracking")
+    for group, needed in NEEDED.items():
+        node = resolved[group]
+        missing = [key for key in needed if not isinstance(node, dict) or key not in node]
+        if missing:
+            raise InputError(
+                f"{group}.{missing[0]} is missing", expected=f"a file of conf/{group}", hint=f"{group}=..."
+            )
+        if not re.fullmatch(r"[\w.-]+", str(node["name"] or "")) or str(node["name"]).startswith("."):
+            raise InputError(f"{group}.name is {node['name']!r}", expected="letters, digits, '_', '-' and '.'")
+    if resolved["init"] < 0 or resolved["inits"] < 1:
+        raise InputError(
+            f"init is {resolved['init']}, inits {resolved['inits']}", expected="0 or more, and 1 or more", hint="init=0"
+        )
+    if not resolved["output_dir"]:
+        raise InputError("output_dir is empty", expected="a folder", hint="output_dir=outputs")
+    return resolved
+
+
+# What a group's file must bring, whatever its _target_ takes.
+NEEDED = {
+    "model": ("name", "_target_"),
+    "dataset": ("name", "left_out_classes", "_target_"),
+    "split": ("name", "index", "_target_"),
+    "ood": ("name", "stage", "_target_"),
+}
+
+
+def _trainer(node: dict[str, Any]) -> dict[str, Any]:
+    check_keys(node, TrainerConfig, "trainer")
+    check_positive({key: node[key] for key in ("max_epochs", "patience", "validate_every", "threads")}, "trainer")
+    if node["threads"] > MOST_THREADS:
+        raise InputError(f"trainer.threads is {node['threads']}", expected=f"at most {MOST_THREADS}")
+    if node["validate_every"] > node["max_epochs"]:
+        raise InputError(
+            f"trainer.validate_every is {node['validate_every']} and trainer.max_epochs {node['max_epochs']}",
+            expected="at least one validation: the best state is chosen by it",
+            hint=f"trainer.validate_every={node['max_epochs']}",
+        )
+    check_accelerator(node["accelerator"])
+    return dict(node)
 
 
 def _reader(dataset: dict[str, Any], root: str | None) -> Callable[[], Graph]:
@@ -110,23 +170,35 @@ def _splitter(split: dict[str, Any]) -> Callable[[Graph], Graph]:
 
 
 def _scenario(ood: dict[str, Any], split: int) -> tuple[Callable[[Graph], Graph], dict[str, Any]]:
+    stage = checked(ood["stage"], Literal["none", "training", "evaluation"], "ood.stage")
+    if (stage == "none") != (ood["_target_"] is None):
+        raise InputError(
+            f"ood.stage is {stage} and ood._target_ {ood['_target_']}",
+            expected="both none, or neither: a scenario changes the graph at some stage",
+            hint=f"ood={ood['name']}",
+        )
     if ood["_target_"] is None:
+        if extra := sorted(set(ood) - set(NEEDED["ood"])):
+            raise InputError(f"ood.{extra[0]} is set", expected="nothing but ood=none, which changes nothing")
         return lambda graph: graph, {}
     change, options = call_options(ood, path="ood", ours=("name", "stage"), given=("graph", "seed"))
     seed = stream(f"scenario/{ood['name']}", split)
     return lambda graph: change(graph, seed=seed, **options), {**options, "seed": seed}
 
 
-def _optimizer(model: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+def _optimizer(model: dict[str, Any], node: Any) -> dict[str, Any]:
     """The optimiser's values are arguments of the Lightning module, so its signature checks them."""
+    if not isinstance(node, dict):
+        raise InputError(f"model.optimizer is {node!r}", expected="learning_rate, weight_decay and warmup_epochs")
     if node and module_type(model["_target_"]) is not NodeClassification:
         raise InputError(
             f"model.optimizer.{next(iter(node))} is set",
             expected=f"no model.optimizer: model={model['name']} is fitted in closed form",
         )
     module = {"_target_": "lopgpn_exp.training.NodeClassification", **node}
-    _, options = call_options(module, path="model.optimizer", given=("model_class", "model_options"))
+    _, options = call_options(module, path="model.optimizer", given=("model_class", "model_options", "trained_on"))
     for key, value in options.items():
-        if value < 0 or (key == "learning_rate" and value == 0):
-            raise InputError(f"model.optimizer.{key} is {value}", expected="a positive number")
+        if not math.isfinite(value) or value < 0 or (key == "learning_rate" and value == 0):
+            wanted = "a positive number" if key == "learning_rate" else "0 or more"
+            raise InputError(f"model.optimizer.{key} is {value}", expected=wanted)
     return options

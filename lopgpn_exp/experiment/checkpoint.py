@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.build import Plan
+from lopgpn_exp.experiment.identity import with_effect
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.models import Model
 from lopgpn_exp.training import load_module
@@ -17,15 +17,7 @@ def load_model(path: Path, plan: Plan, graph: Graph) -> Model:
     hint = "checkpoint=outputs/runs/<run-id>/model.ckpt of the same model and dataset, or no checkpoint to train one"
     try:
         module = load_module(path)
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-        KeyError,
-        TypeError,
-        EOFError,
-        pickle.UnpicklingError,
-    ) as error:
+    except Exception as error:  # a file of any kind may have been named: pickle, zip and torch raise what they like
         detail = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise InputError(
             f"the checkpoint {path} cannot be opened ({detail})",
@@ -46,7 +38,13 @@ def load_model(path: Path, plan: Plan, graph: Graph) -> Model:
             expected=f"{graph.num_features} features and {graph.num_classes} classes: dataset={plan.dataset}",
             hint=hint,
         )
-    for key, value in plan.model_options.items():
+    if module.hparams.get("trained_on") != graph.fingerprint:
+        raise InputError(
+            f"the checkpoint {path} was trained on another graph or split",
+            expected=f"one of dataset={plan.dataset} split.index={plan.split} with the same scenario at training time",
+            hint=hint,
+        )
+    for key, value in with_effect(plan.model_options).items():
         if options.get(key) != value:
             raise InputError(
                 f"the checkpoint {path} was trained with model.{key}={options.get(key)}",

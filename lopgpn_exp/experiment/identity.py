@@ -3,29 +3,54 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from lopgpn_exp import NUMERICS_VERSION
+from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.build import Plan
 from lopgpn_exp.graph import Graph
 
-# Settings of the trainer that change no number.
-WITHOUT_EFFECT = ("progress",)
+# Settings that change no number.
+WITHOUT_EFFECT = ("progress", "memory_limit_gib")
 
 
 def training_id(plan: Plan, graph: Graph) -> str:
-    """Identity of the training on `graph`: its content and split, the model, its optimiser, the seed, the numerics."""
+    """Identity of the training on `graph`: its content and split, the model, its optimiser, the seed, the numerics.
+
+    Of a given checkpoint it is the checkpoint's content, on the same graph.
+    """
+    if plan.checkpoint is not None:
+        return _digest({**_common(plan, graph), "checkpoint": _content(plan.checkpoint)})
     return _digest(
         {
-            "numerics": NUMERICS_VERSION,
-            "graph": graph.fingerprint,
+            **_common(plan, graph),
             "model": plan.model_class,
-            "model_options": plan.model_options,
+            "model_options": with_effect(plan.model_options),
             "optimizer": plan.optimizer,
-            "trainer": {key: value for key, value in plan.trainer.items() if key not in WITHOUT_EFFECT},
+            "trainer": with_effect(plan.trainer),
             "seed": plan.seed,
         }
     )
+
+
+def with_effect(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
+
+
+def _common(plan: Plan, graph: Graph) -> dict[str, Any]:
+    return {"numerics": NUMERICS_VERSION, "graph": graph.fingerprint, "threads": plan.trainer["threads"]}
+
+
+def _content(checkpoint: Path) -> str:
+    try:
+        return hashlib.blake2b(checkpoint.read_bytes(), digest_size=16).hexdigest()
+    except OSError as error:
+        raise InputError(
+            f"the checkpoint {checkpoint} cannot be read ({error.strerror})",
+            expected="the model.ckpt of a finished run",
+            hint="checkpoint=outputs/runs/<run-id>/model.ckpt",
+        ) from None
 
 
 def run_id(plan: Plan, training: str) -> str:
@@ -34,6 +59,7 @@ def run_id(plan: Plan, training: str) -> str:
         {
             "training": training,
             "scenario": plan.scenario,
+            "stage": plan.stage,
             "scenario_options": plan.scenario_options,
             "names": [plan.model, plan.dataset],
         }

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import yaml
 
 from lopgpn_exp.errors import InputError
@@ -14,6 +13,9 @@ from lopgpn_exp.evaluation import Evaluation
 from lopgpn_exp.experiment.files import folder_written_at_once, link_or_copy, write_json
 
 SCHEMA = 1
+FILES = ("config.yaml", "predictions.parquet", "result.json")  # a checkpoint may be left behind on a cluster
+KEYS = ("schema", "run_id", "model", "dataset", "split", "init", "scenario", "metrics", "curves", "epochs", "seconds")
+KEYS += ("peak_rss_mb", "versions")
 
 
 def write_run(
@@ -37,6 +39,11 @@ def write_run(
         write_json(scratch / "result.json", result)
 
 
+def is_complete(folder: Path) -> bool:
+    """Whether a run folder holds everything that a finished run leaves; one that lost a file is run again."""
+    return all((folder / name).is_file() for name in FILES)
+
+
 def read_result(folder: Path) -> dict[str, Any]:
     """`result.json` of a run folder, of the schema that this version writes."""
     path = folder / "result.json"
@@ -57,9 +64,10 @@ def read_result(folder: Path) -> dict[str, Any]:
             expected=f"schema {SCHEMA}, which this version reads and writes",
             hint=f"run it again with force=true, or remove the folder: rm -r '{folder}'",
         )
+    if missing := [key for key in KEYS if key not in result]:
+        raise InputError(
+            f"{path} has no {missing[0]!r}",
+            expected="the result of a finished run",
+            hint=f"run it again with force=true, or remove the folder: rm -r '{folder}'",
+        )
     return result
-
-
-def read_predictions(folder: Path) -> pd.DataFrame:
-    """The table of nodes of a finished run."""
-    return pd.read_parquet(folder / "predictions.parquet")

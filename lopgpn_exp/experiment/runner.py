@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import resource
 import sys
@@ -21,7 +20,7 @@ from lopgpn_exp.evaluation import evaluate
 from lopgpn_exp.experiment.build import Plan
 from lopgpn_exp.experiment.checkpoint import load_model
 from lopgpn_exp.experiment.identity import run_id, training_id
-from lopgpn_exp.experiment.results import SCHEMA, read_result, write_run
+from lopgpn_exp.experiment.results import SCHEMA, is_complete, read_result, write_run
 from lopgpn_exp.experiment.schema import Stage
 from lopgpn_exp.experiment.trainings import Training, training
 from lopgpn_exp.graph import Graph
@@ -54,7 +53,7 @@ class Located:
 
     @property
     def is_finished(self) -> bool:
-        return (self.folder / "result.json").is_file()
+        return is_complete(self.folder)
 
 
 def read_dataset(plan: Plan) -> Graph:
@@ -66,7 +65,7 @@ def locate(plan: Plan, *, read: Callable[[Plan], Graph] = read_dataset) -> Locat
     start = time.perf_counter()
     clean = plan.split_graph(read(plan))
     trained_on = plan.scenario_transform(clean) if plan.stage is Stage.training else clean
-    training_identity = _checkpoint_identity(plan) or training_id(plan, trained_on)
+    training_identity = training_id(plan, trained_on)
     seconds = time.perf_counter() - start
     return Located(plan, clean, trained_on, training_identity, run_id(plan, training_identity), seconds)
 
@@ -80,8 +79,14 @@ def run(plan: Plan, *, read: Callable[[Plan], Graph] = read_dataset) -> Outcome:
     trained = _trained(located)
     start = time.perf_counter()
     graph = plan.scenario_transform(located.clean) if plan.stage is Stage.evaluation else located.trained_on
-    model = load_model(trained.checkpoint, plan, graph)
+    model = load_model(trained.checkpoint, plan, located.trained_on)
     evaluation = evaluate(model.predict(graph, cache_dir=_cache_dir(plan)), graph)
+    if plan.stage is not Stage.none and "ood/accuracy" not in evaluation.metrics:
+        raise InputError(
+            f"the scenario {plan.scenario} made no test node out-of-distribution",
+            expected="at least one",
+            hint="ood.fraction=0.1, or more test nodes",
+        )
     seconds = {"load": located.seconds, **trained.seconds, "evaluate": time.perf_counter() - start}
     result = {
         "schema": SCHEMA,
@@ -142,19 +147,6 @@ def _train(plan: Plan, graph: Graph, checkpoint: Path) -> Training:
 
 def _cache_dir(plan: Plan) -> Path:
     return plan.output_dir / "cache"
-
-
-def _checkpoint_identity(plan: Plan) -> str | None:
-    if plan.checkpoint is None:
-        return None
-    try:
-        return hashlib.blake2b(plan.checkpoint.read_bytes(), digest_size=16).hexdigest()
-    except OSError as error:
-        raise InputError(
-            f"the checkpoint {plan.checkpoint} cannot be read ({error.strerror})",
-            expected="the model.ckpt of a finished run",
-            hint="checkpoint=outputs/runs/<run-id>/model.ckpt",
-        ) from None
 
 
 def peak_rss_mb() -> float:

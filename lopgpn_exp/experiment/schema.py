@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -108,6 +108,22 @@ def checked(value: Any, annotation: Any, path: str) -> Any:
         raise InputError(
             f"{path} is {value!r}", expected=_readable(annotation), hint=f"{path}={close}" if close else ""
         ) from None
+
+
+def check_keys(node: Any, schema: type, path: str) -> None:
+    """Keys that nobody reads are a typo or a misunderstanding, also behind a `+`."""
+    known = [field.name for field in fields(schema)]
+    prefix = f"{path}." if path else ""
+    if not isinstance(node, Mapping):
+        raise InputError(f"{path} is {node!r}", expected="one of its files", hint=f"see conf/{path}")
+    for key in node:
+        if key not in known:
+            close = nearest(key, known)
+            raise InputError(
+                f"there is no {prefix}{key}",
+                expected="one of " + ", ".join(f"{prefix}{name}" for name in known),
+                hint=f"{prefix}{close}=..." if close else "",
+            )
 
 
 def check_positive(values: Mapping[str, float], path: str) -> None:

@@ -28,12 +28,19 @@ if TYPE_CHECKING:
 METRICS_PER_BATCH = 1000  # MLflow's limits
 PARAMS_PER_BATCH = 100
 PARAM_LENGTH = 6000
+LOCK_SECONDS = 120
 TAG_LENGTH = 4000
 MLFLOW_PARENT = "mlflow.parentRunId"
 TAGS = ("run_id", "model", "dataset", "split", "init", "scenario")
 
 
 def default_uri(output_dir: Path) -> str:
+    if set("?#%") & set(str(output_dir)):
+        raise InputError(
+            f"output_dir is {str(output_dir)!r}",
+            expected="a path without ?, # and %, which mean something else in a database's address",
+            hint="tracking.uri=... or tracking=none",
+        )
     return f"sqlite:///{output_dir / 'mlflow.db'}"
 
 
@@ -42,12 +49,21 @@ class Tracker:
 
     def __init__(self, uri: str | None, experiment: str, output_dir: Path) -> None:
         self.uri = uri or default_uri(output_dir)
+        self.output_dir = output_dir
         self.client = _client(self.uri)
-        self.experiment_id = _experiment(self.client, experiment, self.uri, output_dir)
+        try:
+            self.experiment_id = _experiment(self.client, experiment, self.uri, output_dir)
+        except Exception as error:  # a deleted experiment, an empty name: MLflow has an exception for each
+            raise _unreachable(self.uri, error) from None
         self.parent: str | None = None
 
     def add(self, folder: Path, config: dict[str, Any], name: str) -> str:
         """Write a finished run and return its id in MLflow; one that is there already is only given its parent."""
+        lock = self.output_dir / "runs" / f".{folder.name}.tracking.lock"
+        with FileLock(lock, timeout=LOCK_SECONDS):  # another process may be writing this very run
+            return self._add(folder, config, name)
+
+    def _add(self, folder: Path, config: dict[str, Any], name: str) -> str:
         result = read_result(folder)
         known = _known(self.client, self.experiment_id, result["run_id"])
         if known is not None:
@@ -168,6 +184,8 @@ def _client(uri: str) -> MlflowClient:
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("DO_NOT_TRACK", "true")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # a server that is not there is said within seconds
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
@@ -176,7 +194,7 @@ def _client(uri: str) -> MlflowClient:
         if uri.startswith("sqlite:///"):
             database = Path(uri.removeprefix("sqlite:///"))
             database.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(database.with_name(f".{database.name}.lock")):
+            with FileLock(database.with_name(f".{database.name}.lock"), timeout=LOCK_SECONDS):
                 if not _ready(database):
                     sys.stderr.write("Creating the MLflow database (once, about ten seconds)\n")
                     MlflowClient(uri).search_experiments(max_results=1)
@@ -185,11 +203,16 @@ def _client(uri: str) -> MlflowClient:
         client.search_experiments(max_results=1)
         return client
     except (MlflowException, OSError, sqlite3.Error) as error:
-        raise InputError(
-            f"MLflow cannot be reached at {uri} ({str(error).splitlines()[0][:200]})",
-            expected="a writable SQLite file, a database or a running MLflow server",
-            hint="tracking.uri=sqlite:///outputs/mlflow.db, or tracking=none",
-        ) from None
+        raise _unreachable(uri, error) from None
+
+
+def _unreachable(uri: str, error: Exception) -> InputError:
+    reason = next(iter(str(error).splitlines()), type(error).__name__)[:200]
+    return InputError(
+        f"MLflow cannot be used at {uri} ({reason})",
+        expected="a writable SQLite file, a database or a running MLflow server",
+        hint="tracking.uri=sqlite:///outputs/mlflow.db, or tracking=none",
+    )
 
 
 def _ready(database: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from filelock import FileLock
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.files import folder_written_at_once, write_json
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,8 @@ def training(output_dir: Path, identity: str, train: Callable[[Path], Training],
             hint="output_dir=FOLDER",
         ) from None
     try:
-        if (folder / "training.json").is_file() and not again:
-            record = json.loads((folder / "training.json").read_text())
-            return Training(checkpoint=folder / "model.ckpt", **record)
+        if not again and (stored := _stored(folder)) is not None:
+            return stored
         with folder_written_at_once(folder) as scratch:
             done = train(scratch / "model.ckpt")
             record = asdict(done)
@@ -51,3 +53,20 @@ def training(output_dir: Path, identity: str, train: Callable[[Path], Training],
         return Training(checkpoint=folder / "model.ckpt", **record)
     finally:
         lock.release()
+
+
+def _stored(folder: Path) -> Training | None:
+    """The training kept in a folder; None if there is none, or if what is there cannot be used."""
+    checkpoint = folder / "model.ckpt"
+    try:
+        record = json.loads((folder / "training.json").read_text())
+        stored = Training(checkpoint=checkpoint, **record)
+        whole = {"prepare", "train"} <= set(stored.seconds) and checkpoint.stat().st_size > 0
+    except FileNotFoundError:
+        whole = not folder.exists()
+        stored = None
+    except (OSError, ValueError, TypeError):
+        whole, stored = False, None
+    if not whole:
+        log.warning("the training in %s is damaged: training again", folder)
+    return stored if whole else None

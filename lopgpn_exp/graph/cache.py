@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lopgpn_exp.graph.graph import fingerprint
+
 log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, np.ndarray]
@@ -36,7 +38,7 @@ def _store(path: Path, arrays: Arrays) -> None:
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.npz")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(temporary, **arrays)  # type: ignore[arg-type]
+        np.savez(temporary, **arrays, digest=np.array(_digest(arrays)))  # type: ignore[arg-type]
         os.replace(temporary, path)
     except OSError as error:
         log.warning("used but not kept: %s cannot be written (%s)", path, error)
@@ -50,7 +52,14 @@ def _load(path: Path) -> Arrays | None:
     try:
         # Our own handle: numpy leaves it open when the archive is damaged.
         with path.open("rb") as file, np.load(file) as archive:
-            return {key: archive[key] for key in archive.files}
+            arrays = {key: archive[key] for key in archive.files}
+        if str(arrays.pop("digest")) != _digest(arrays):
+            raise ValueError("its content has changed")
+        return arrays
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         log.warning("the cached file %s cannot be read (%s): computing it again", path, error)
         return None
+
+
+def _digest(arrays: Arrays) -> str:
+    return fingerprint(arrays[key] for key in sorted(arrays))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from lopgpn_exp.errors import InputError
+
+ArrayLike = Any  # a tensor, a numpy array, a nested list
 
 
 class Part(IntEnum):
@@ -57,28 +60,31 @@ class Graph:
     num_classes: int
     part: Int[Tensor, " nodes"]
     is_ood: Bool[Tensor, " nodes"]
-    official_part: Int[Tensor, " nodes"] | None = None
+    official_part: Int[Tensor, " parts"] | None = None
 
     @classmethod
     def build(
         cls,
         *,
-        features: Float[Tensor, "nodes features"],
-        edge_index: Int[Tensor, "2 any"],
-        labels: Int[Tensor, " labels"],
+        features: ArrayLike,
+        edge_index: ArrayLike,
+        labels: ArrayLike,
         num_classes: int | None = None,
-        official_part: Int[Tensor, " nodes"] | None = None,
+        official_part: Int[Tensor, " parts"] | None = None,
     ) -> Graph:
-        """A checked graph from raw arrays in any edge order, with no split yet."""
+        """A checked graph from tensors, arrays or lists in any edge order, with no split yet."""
+        features = _tensor("features", features, torch.float32, 2, "a matrix of real numbers, one row a node")
+        edge_index = _tensor("edge_index", edge_index, torch.int64, 2, "two rows of whole numbers, source and target")
+        labels = _tensor("labels", labels, torch.int64, 1, "a vector of whole numbers")
         num_nodes = features.shape[0]
         if num_nodes == 0:
             raise InputError(
                 "the graph has no nodes", expected="at least one node", hint="check the file that was read"
             )
         return cls(
-            features=features.to(torch.float32).contiguous(),
+            features=features.contiguous(),
             edge_index=undirected_edges(edge_index, num_nodes),
-            labels=labels.to(torch.int64),
+            labels=labels,
             num_classes=int(labels.max()) + 1 if num_classes is None else num_classes,
             part=torch.full((num_nodes,), Part.NONE, dtype=torch.int8),
             is_ood=torch.zeros(num_nodes, dtype=torch.bool),
@@ -91,6 +97,11 @@ class Graph:
         for name in ("labels", "part", "is_ood"):
             if (length := getattr(self, name).shape[0]) != self.num_nodes:
                 raise InputError(f"{name} has {length} entries", expected=f"one for each of {self.num_nodes} nodes")
+        if self.official_part is not None and self.official_part.shape != self.labels.shape:
+            raise InputError(
+                f"official_part has {len(self.official_part)} entries",
+                expected=f"one for each of {self.num_nodes} nodes",
+            )
         _check_labels(self.labels, self.num_classes, self.is_ood)
 
     @property
@@ -143,6 +154,19 @@ def fingerprint(arrays: Iterable[np.ndarray | np.generic]) -> str:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+def _tensor(name: str, array: ArrayLike, dtype: torch.dtype, dimensions: int, words: str) -> Tensor:
+    """The array as a tensor of this type, if nothing is lost by it (whole numbers may become real ones, not vice versa)."""
+    try:
+        tensor = torch.as_tensor(array)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} is a {type(array).__name__} that is no array", expected=words) from None
+    castable = torch.can_cast(tensor.dtype, dtype) and tensor.layout is torch.strided
+    if tensor.dim() != dimensions or not castable or (name == "edge_index" and tensor.shape[0] != 2):
+        found = f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+        raise InputError(f"{name} is {found}", expected=words)
+    return tensor.to(dtype)
 
 
 def _check_edges(edge_index: Tensor, num_nodes: int) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lopgpn_exp.graph import Graph, Matrix, Scheme, ppr_matrix
 from lopgpn_exp.graph.ppr import check_ppr
-from lopgpn_exp.models.base import prepared_features
+from lopgpn_exp.models.base import check_in_range, prepared_features
 from lopgpn_exp.models.posterior_network import PosteriorNetwork
 from lopgpn_exp.posterior import DirichletMixture
 
@@ -50,6 +50,7 @@ class LOPGPN(PosteriorNetwork):
     ) -> None:
         super().__init__(**network)
         check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
+        check_in_range("memory_limit_gib", memory_limit_gib, low=0, hint="8")
         self.ppr_options: dict[str, Any] = {
             "num_steps": num_steps,
             "teleport": teleport,

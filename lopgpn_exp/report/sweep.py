@@ -66,19 +66,23 @@ def show_outcome(results: pd.DataFrame, attempts: Sequence[Any], mlflow_uri: str
     """Means over splits, then what failed and why, then what to type next."""
     console = Console(highlight=False)
     if not results.empty:
-        for table in _means(results):
-            console.print("", table)
+        show_means(results)
     failures = [attempt for attempt in attempts if attempt.error is not None]
     if failures:
-        table = Table(title=f"{len(failures)} runs failed", box=None, padding=(0, 2), title_style="bold red")
-        for column in ("run", "why", "details"):
-            table.add_column(column, overflow="fold")
+        console.print("", f"{len(failures)} failed:", style="bold red")
         for failure in failures:
-            details = str(failure.job.folder / "error.txt") if failure.details else ""
-            table.add_row(failure.job.title, failure.error.splitlines()[0], details)
-        console.print("", table, "The same command runs just these again.")
+            lines = [f"  {failure.job.title}", f"    {failure.error.splitlines()[0]}"]
+            if failure.details:
+                lines.append(f"    {failure.job.folder / 'error.txt'}")
+            console.print("\n".join(lines), soft_wrap=True, markup=False)
+        console.print("The same command runs just these again.")
     if mlflow_uri is not None:
         console.print("", f"browse   mlflow ui --backend-store-uri {mlflow_uri}")
+
+
+def show_means(results: pd.DataFrame) -> None:
+    for table in _means(results):
+        Console(highlight=False).print("", table)
 
 
 def _means(results: pd.DataFrame) -> Iterator[Table]:

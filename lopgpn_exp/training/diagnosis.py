@@ -19,7 +19,7 @@ def check_loss(model: nn.Module, losses: Tensor, *, nodes: Tensor, labels: Tenso
         f"{len(bad)} of {len(losses)} nodes are affected, and the first layer to give such a value is "
         f"{_first_bad_layer(model, prepared)}",
         expected="finite losses",
-        hint="a smaller model.optimizer.learning_rate",
+        hint="smaller values: model.optimizer.learning_rate, the features, or what was changed last",
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import signal
+import sys
 import time
 import warnings
 from contextlib import closing
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+from pytorch_lightning.plugins.environments import LightningEnvironment
+from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 from torch.utils.data import DataLoader
 
 from lopgpn_exp.errors import InputError
@@ -59,7 +63,9 @@ def fit_in_closed_form(
 ) -> Fitted:
     """One epoch of one step, in which the model fits itself; write one checkpoint."""
     start = time.perf_counter()
-    module = ClosedFormClassification(model_class=model_class, model_options=model_options)
+    module = ClosedFormClassification(
+        model_class=model_class, model_options=model_options, trained_on=graph.fingerprint
+    )
     trainer = _lean_trainer("cpu", max_epochs=1)  # counting, sparse and float64 algebra: nothing for a GPU
     with seeded(seed), closing(StatusLine(title=title, enabled=progress)) as line:
         _fit(trainer, module, WholeGraph(graph, seed, cache_dir, line.show))
@@ -95,12 +101,15 @@ def fit_by_gradient(
             )
     start = time.perf_counter()
     with seeded(seed):
-        module = NodeClassification(model_class=model_class, model_options=model_options, **optimizer)
+        module = NodeClassification(
+            model_class=model_class, model_options=model_options, trained_on=graph.fingerprint, **optimizer
+        )
         module.model.observe(graph.labels[graph.nodes(Part.TRAIN)])
         train = _batch(module.model, graph, Part.TRAIN, cache_dir)
         val = _batch(module.model, graph, Part.VAL, cache_dir)
         prepared = time.perf_counter()
-        if module.warmup_epochs and module.model.warmup_parameters():
+        warmed_up = module.warmup_epochs if module.model.warmup_parameters() else 0
+        if warmed_up:
             _warm_up(module, train, accelerator)
         best = BestState(patience=patience)
         trainer = _lean_trainer(
@@ -112,7 +121,7 @@ def fit_by_gradient(
         _fit(trainer, module, train, val)
     _finish(trainer, module, checkpoint_path)
     seconds = {"prepare": prepared - start, "train": time.perf_counter() - prepared}
-    return Fitted(module.eval(), trainer.current_epoch + (module.warmup_epochs or 0), seconds)
+    return Fitted(module.eval(), trainer.current_epoch + warmed_up, seconds)
 
 
 def _batch(model: GradientModel, graph: Graph, part: Part, cache_dir: Path | None) -> Batch:
@@ -133,6 +142,18 @@ def _warm_up(module: NodeClassification, train: Batch, accelerator: str) -> None
         parameter.requires_grad_(True)
 
 
+def check_accelerator(accelerator: str) -> None:
+    """Whether Lightning finds such a device here."""
+    try:
+        _lean_trainer(accelerator)
+    except (MisconfigurationException, ValueError, ImportError) as error:
+        raise InputError(
+            f"trainer.accelerator is {accelerator!r} ({str(error).splitlines()[0][:120]})",
+            expected="a device that this machine has",
+            hint="trainer.accelerator=auto",
+        ) from None
+
+
 def _lean_trainer(accelerator: str, **options: Any) -> pl.Trainer:
     """A Trainer without what costs more than an epoch: logger, bar, summary, checkpoint files, sanity check."""
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
@@ -146,13 +167,12 @@ def _lean_trainer(accelerator: str, **options: Any) -> pl.Trainer:
             enable_model_summary=False,
             enable_checkpointing=False,
             num_sanity_val_steps=0,
+            plugins=[LightningEnvironment()],  # one process, also inside a Slurm job, which is ours and not Lightning's
             **options,
         )
 
 
 def _finish(trainer: pl.Trainer, module: pl.LightningModule, checkpoint_path: Path | None) -> None:
-    if trainer.interrupted:
-        raise KeyboardInterrupt
     module.cpu()
     if checkpoint_path is not None:
         trainer.save_checkpoint(checkpoint_path, weights_only=True)
@@ -168,7 +188,15 @@ def _fit(trainer: pl.Trainer, module: pl.LightningModule, train: Batch | WholeGr
             ".*isinstance.treespec, LeafSpec.. is deprecated",  # Lightning's own use of torch
         ):
             warnings.filterwarnings("ignore", message=known)
-        trainer.fit(module, _loader(train), _loader(val) if val is not None else None)
+        try:
+            trainer.fit(module, _loader(train), _loader(val) if val is not None else None)
+        except SIGTERMException:  # Lightning's leaves with the exit code of a success
+            sys.stderr.write("\nTerminated. Finished trainings and runs are kept.\n")
+            sys.exit(128 + signal.SIGTERM)
+        except SystemExit:  # Lightning's word for Ctrl-C
+            if trainer.interrupted:
+                raise KeyboardInterrupt from None
+            raise
 
 
 def _loader(batch: Batch | WholeGraph) -> DataLoader:

@@ -40,6 +40,7 @@ class NodeClassification(pl.LightningModule):
     Args:
         model_class: import path of a `GradientModel`.
         model_options: its keyword arguments.
+        trained_on: fingerprint of the graph, so that a checkpoint is never taken for one of another graph or split.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class NodeClassification(pl.LightningModule):
         learning_rate: float = 0.01,
         weight_decay: float = 0.0,
         warmup_epochs: int = 0,
+        trained_on: str = "",
     ) -> None:
         super().__init__()
         self.save_hyperparameters()
@@ -109,7 +111,7 @@ class ClosedFormClassification(pl.LightningModule):
         model_options: its keyword arguments.
     """
 
-    def __init__(self, *, model_class: str, model_options: dict[str, Any]) -> None:
+    def __init__(self, *, model_class: str, model_options: dict[str, Any], trained_on: str = "") -> None:
         super().__init__()
         self.save_hyperparameters()
         self.model = cast(ClosedFormModel, model_type(model_class)(**model_options))

@@ -1,0 +1,60 @@
+"""Tracking in a shared database: a real PostgreSQL of this machine, started for the test and stopped after it.
+
+`make test-services` runs it. It needs Debian's package postgresql, and root.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lopgpn_exp.experiment.build import plan
+from lopgpn_exp.experiment.runner import run
+from lopgpn_exp.experiment.tracking import Tracker
+from tests.test_experiment import TINY
+from tests.test_models import composed
+
+BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+pytestmark = [
+    pytest.mark.skipif(os.environ.get("LOPGPN_SERVICES") != "1" or not BINARIES, reason="make test-services runs this"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+@pytest.fixture
+def database(tmp_path):
+    folder = tmp_path / "pg"
+    folder.mkdir()
+    shutil.chown(folder, "postgres")
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents[:3]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    as_user = ["runuser", "-u", "postgres", "--"]
+    run_quiet = {"check": True, "capture_output": True}
+    subprocess.run([*as_user, str(BINARIES[-1] / "initdb"), "-D", str(folder / "data"), "-A", "trust"], **run_quiet)
+    server = [*as_user, str(BINARIES[-1] / "pg_ctl"), "-D", str(folder / "data"), "-w"]
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+    subprocess.run([*server, "-o", options, "-l", str(folder / "log"), "start"], **run_quiet)
+    try:
+        subprocess.run([*as_user, "createdb", "-h", "127.0.0.1", "-p", str(port), "mlflow"], **run_quiet)
+        yield f"postgresql://postgres@127.0.0.1:{port}/mlflow"
+    finally:
+        subprocess.run([*server, "-m", "immediate", "stop"], check=False, capture_output=True)
+
+
+def test_runs_are_tracked_in_postgresql(database, tmp_path):
+    planned = plan(composed(*TINY, f"output_dir={tmp_path / 'outputs'}", "ood=gaussian"))
+    done = run(planned)
+    tracker = Tracker(database, "shared", tmp_path / "outputs")
+    first = tracker.add(done.folder, planned.resolved, planned.title)
+    assert Tracker(database, "shared", tmp_path / "outputs").add(done.folder, planned.resolved, planned.title) == first
+    logged = tracker.client.get_run(first)
+    assert logged.info.status == "FINISHED"
+    assert logged.data.metrics["ood/auroc/eu"] == pytest.approx(done.result["metrics"]["ood/auroc/eu"])
+    assert len(tracker.client.get_metric_history(first, "arc/tu")) == 100
