@@ -71,9 +71,9 @@ class MaternGGP(ClosedFormModel):
         adam_steps: int = 20_000,
         adam_learning_rate: float = 1e-3,
         max_inducing: int = 2000,
-        epochs: int = 30,
+        epochs: int = 40,
         batch_size: int = 1024,
-        learning_rate: float = 0.05,
+        learning_rate: float = 0.1,
         eigen_tolerance: float = 1e-6,
     ) -> None:
         super().__init__(num_classes=num_classes)
@@ -86,7 +86,7 @@ class MaternGGP(ClosedFormModel):
             ("max_steps", max_steps, 1, "5000"),
             ("adam_steps", adam_steps, 1, "20000"),
             ("max_inducing", max_inducing, 0, "2000"),
-            ("epochs", epochs, 1, "30"),
+            ("epochs", epochs, 1, "40"),
             ("batch_size", batch_size, 1, "1024"),
         ):
             check_in_range(name, value, low=low, hint=hint)

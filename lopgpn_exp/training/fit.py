@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 import warnings
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,14 +63,12 @@ def fit_in_closed_form(
 ) -> Fitted:
     """One epoch of one step, in which the model fits itself; write one checkpoint."""
     start = time.perf_counter()
-    line = StatusLine(title=title, enabled=progress)
     module = ClosedFormClassification(
         model_class=model_class, model_options=model_options, trained_on=graph.fingerprint
     )
     trainer = _lean_trainer("cpu", max_epochs=1)  # counting, sparse and float64 algebra: nothing for a GPU
-    with seeded(seed):
+    with seeded(seed), closing(StatusLine(title=title, enabled=progress)) as line:
         _fit(trainer, module, WholeGraph(graph, seed, cache_dir, line.show))
-    line.close()
     _finish(trainer, module, checkpoint_path)
     return Fitted(module.eval(), module.model.iterations, {"prepare": 0.0, "train": time.perf_counter() - start})
 

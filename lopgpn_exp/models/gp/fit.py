@@ -42,7 +42,7 @@ def fit_full_batch(
 
     Deviation: the paper takes 20,000 Adam steps at 1e-3 (see `fit_plain_adam`), which ends lower and takes longer.
     """
-    parameters = list(gp.parameters())
+    parameters = [parameter for parameter in gp.parameters() if parameter.requires_grad]
     limits = np.concatenate([_limits(gp, parameter) for parameter in parameters])
     history: list[float] = []
 

@@ -7,6 +7,7 @@ approximate the posterior of u by :math:`\mathcal N(m_c, \mathrm{diag}(s_c^2))` 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -22,7 +23,6 @@ class VariationalGP(nn.Module, ABC):
     Args:
         vectors: eigenvectors of all nodes.
         nodes: the training nodes.
-        num_latent: length of u.
     """
 
     def __init__(
@@ -34,13 +34,17 @@ class VariationalGP(nn.Module, ABC):
         labels: Int[Tensor, " train"],
         *,
         num_classes: int,
-        num_latent: int,
     ) -> None:
         super().__init__()
         self.kernel, self.likelihood = kernel, likelihood
         self.vectors, self.nodes, self.labels = vectors, nodes, labels
-        self.mean = nn.Parameter(torch.zeros(num_latent, num_classes, dtype=torch.float64))
-        self.log_deviation = nn.Parameter(torch.zeros(num_latent, num_classes, dtype=torch.float64))
+        self.mean = nn.Parameter(torch.zeros(self.num_latent, num_classes, dtype=torch.float64))
+        self.log_deviation = nn.Parameter(torch.zeros(self.num_latent, num_classes, dtype=torch.float64))
+
+    @property
+    @abstractmethod
+    def num_latent(self) -> int:
+        """Length of u."""
 
     @abstractmethod
     def train_moments(self, batch: Int[Tensor, " batch"] | None) -> tuple[Tensor, Tensor]:
@@ -67,21 +71,27 @@ class VariationalGP(nn.Module, ABC):
 class InducingPoints(VariationalGP):
     r"""Inducing points at the training nodes Z, whitened by the Cholesky factor of the kernel there: GPflow's `SVGP`.
 
-    .. math:: A_X = K_{XZ} L^{-\top}, \quad L L^\top = K_{ZZ} + 10^{-6} I, \quad
+    .. math:: A_X = K_{XZ} L^{-\top}, \quad L L^\top = K_{ZZ} + 10^{-6} \sigma_f I, \quad
        \mathrm{var} f = A^2 s^2 + \mathrm{diag}(K_{XX}) - A^2 1
 
-    At the training nodes A is L. Deviation: GPflow leaves the jitter out of K_XZ, a difference of 1e-6 in the variance.
+    At the training nodes A is L. Deviation: GPflow's jitter is 1e-6 for any sigma_f and left out of K_XZ. Robust-max
+    does not see the scale of f, so a fit could shrink sigma_f until such a jitter is a noise term of the model.
     """
 
     JITTER = 1e-6
 
-    def __init__(self, kernel, likelihood, vectors, nodes, labels, *, num_classes: int) -> None:  # type: ignore[no-untyped-def]
-        super().__init__(kernel, likelihood, vectors, nodes, labels, num_classes=num_classes, num_latent=len(nodes))
-        self.train_vectors = vectors[nodes]
+    @property
+    def num_latent(self) -> int:
+        return len(self.nodes)
+
+    @cached_property
+    def train_vectors(self) -> Float[Tensor, "train pairs"]:
+        return self.vectors[self.nodes]
 
     def _factor(self, density: Tensor) -> Float[Tensor, "train train"]:
         covariance = (self.train_vectors * density) @ self.train_vectors.T
-        return torch.linalg.cholesky(covariance + self.JITTER * torch.eye(len(covariance), dtype=covariance.dtype))
+        jitter = self.JITTER * density.sum() / self.kernel.num_nodes  # the density sums to N sigma_f
+        return torch.linalg.cholesky(covariance + jitter * torch.eye(len(covariance), dtype=covariance.dtype))
 
     def train_moments(self, batch: Int[Tensor, " batch"] | None) -> tuple[Tensor, Tensor]:
         factor = self._factor(self.kernel.density())
@@ -105,10 +115,9 @@ class WeightSpace(VariationalGP):
     another bound: independent along eigenvectors rather than along whitened training nodes.
     """
 
-    def __init__(self, kernel, likelihood, vectors, nodes, labels, *, num_classes: int) -> None:  # type: ignore[no-untyped-def]
-        super().__init__(
-            kernel, likelihood, vectors, nodes, labels, num_classes=num_classes, num_latent=vectors.shape[1]
-        )
+    @property
+    def num_latent(self) -> int:
+        return self.vectors.shape[1]
 
     def train_moments(self, batch: Int[Tensor, " batch"] | None) -> tuple[Tensor, Tensor]:
         return self.moments(self.nodes if batch is None else self.nodes[batch])

@@ -1,0 +1,138 @@
+"""Laplacian eigenpairs against dense LAPACK: values, eigenspaces (never signs), residuals."""
+
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Graph, eigensolver, laplacian_spectrum, spectrum
+
+
+def graph_of(network: nx.Graph) -> Graph:
+    n = network.number_of_nodes()
+    edges = torch.tensor(list(network.edges), dtype=torch.int64).reshape(-1, 2).T
+    return Graph.build(features=torch.ones(n, 1), edge_index=edges, labels=torch.arange(n) % 2)
+
+
+def dense(network: nx.Graph) -> tuple[np.ndarray, np.ndarray]:
+    return np.linalg.eigh(
+        nx.laplacian_matrix(network, nodelist=range(network.number_of_nodes())).toarray().astype(float)
+    )
+
+
+def several_components() -> nx.Graph:
+    parts = [nx.gnm_random_graph(150, 300, seed=1), nx.star_graph(60), nx.cycle_graph(40), nx.path_graph(2)]
+    return nx.disjoint_union_all([*parts, nx.empty_graph(4)])
+
+
+def twin_leaves() -> nx.Graph:
+    """Many leaves on few hubs: the eigenvalue 1 with a multiplicity far above a block's width."""
+    network = nx.cycle_graph(10)
+    network.add_edges_from((leaf % 10, leaf) for leaf in range(10, 210))
+    return network
+
+
+NETWORKS = {
+    "connected": nx.connected_watts_strogatz_graph(260, 4, 0.2, seed=0),
+    "several_components": several_components(),
+    "twin_leaves": twin_leaves(),
+    "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(15, 15)),
+}
+
+
+@pytest.fixture(params=["dense", "factors", "iteration"])
+def path_taken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the three ways to the pairs, on graphs of any size."""
+    if request.param != "dense":
+        monkeypatch.setattr(spectrum, "DENSE_UP_TO", 0)
+        monkeypatch.setattr(eigensolver, "BLOCK", 8)
+        monkeypatch.setattr(eigensolver, "LEAST_BASIS", 0)
+    if request.param == "iteration":
+        monkeypatch.setattr(eigensolver, "FACTORISE_UP_TO", 0)
+    return request.param
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_equals_dense_eigh(name: str, path_taken: str) -> None:
+    network, count = NETWORKS[name], 45
+    found = laplacian_spectrum(graph_of(network), num_eigenpairs=count, tolerance=1e-7)
+    values, vectors = dense(network)
+    np.testing.assert_allclose(found.values, values[:count], atol=1e-8)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(count), atol=1e-9)
+    laplacian = sp.csr_array(nx.laplacian_matrix(network, nodelist=range(len(network))).astype(float))
+    residuals = np.linalg.norm(laplacian @ found.vectors - found.vectors * found.values, axis=0)
+    assert residuals.max() < 2e-7
+    # Eigenspaces: each found vector lies in the space of the true eigenvalues near its own.
+    for j in range(count):
+        near = np.abs(values - found.values[j]) < 1e-4
+        assert np.linalg.norm(vectors[:, near].T @ found.vectors[:, j]) > 1 - 1e-6
+
+
+def test_zero_eigenvalues_are_the_components() -> None:
+    zeros = nx.number_connected_components(several_components())
+    found = laplacian_spectrum(graph_of(several_components()), num_eigenpairs=zeros + 5)
+    assert (found.values[:zeros] == 0).all()
+    assert found.values[zeros] > 1e-3
+    # The projector on the null space averages within each component, isolated nodes included.
+    projector = found.vectors[:, :zeros] @ found.vectors[:, :zeros].T
+    for nodes in nx.connected_components(several_components()):
+        members = sorted(nodes)
+        np.testing.assert_allclose(projector[np.ix_(members, members)], 1 / len(members), atol=1e-12)
+
+
+def test_more_components_than_pairs_takes_the_largest() -> None:
+    found = laplacian_spectrum(graph_of(several_components()), num_eigenpairs=3)
+    assert (found.values == 0).all()
+    sizes = np.round(1 / found.vectors.max(axis=0) ** 2).astype(int).tolist()
+    assert sizes == sorted((len(nodes) for nodes in nx.connected_components(several_components())), reverse=True)[:3]
+
+
+def test_all_pairs_of_a_small_graph() -> None:
+    network = nx.disjoint_union(nx.path_graph(6), nx.cycle_graph(5))
+    found = laplacian_spectrum(graph_of(network), num_eigenpairs=11)
+    np.testing.assert_allclose(found.values, dense(network)[0], atol=1e-12)
+
+
+def test_path_graph_has_the_textbook_spectrum(path_taken: str) -> None:
+    found = laplacian_spectrum(graph_of(nx.path_graph(300)), num_eigenpairs=20, tolerance=1e-7)
+    np.testing.assert_allclose(found.values, 2 - 2 * np.cos(np.pi * np.arange(20) / 300), atol=1e-9)
+
+
+def test_a_copy_missed_by_the_first_block_is_found_by_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of width 4 see four copies of the eigenvalue 1; the search in the complement brings the others."""
+    monkeypatch.setattr(spectrum, "DENSE_UP_TO", 0)
+    monkeypatch.setattr(eigensolver, "BLOCK", 4)
+    found = laplacian_spectrum(graph_of(twin_leaves()), num_eigenpairs=30)
+    np.testing.assert_allclose(found.values, dense(twin_leaves())[0][:30], atol=1e-8)
+
+
+def test_more_pairs_than_nodes_is_refused() -> None:
+    with pytest.raises(InputError, match=r"num_eigenpairs is 12[\s\S]*from 1 to 11"):
+        laplacian_spectrum(graph_of(nx.path_graph(11)), num_eigenpairs=12)
+
+
+def test_a_solver_that_does_not_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectrum, "DENSE_UP_TO", 0)
+    monkeypatch.setattr(eigensolver, "BLOCK", 4)
+    monkeypatch.setattr(eigensolver, "MOST_RESTARTS", 1)
+    with pytest.raises(InputError, match=r"residual of \S+e[\s\S]*model.eigen_tolerance=[\s\S]*model.num_eigenpairs="):
+        laplacian_spectrum(graph_of(NETWORKS["connected"]), num_eigenpairs=20, tolerance=1e-30)
+
+
+def test_cache_is_by_content_and_survives_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(NETWORKS["grid"])
+    first = laplacian_spectrum(graph, num_eigenpairs=10, cache_dir=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(spectrum, "_compute", lambda *_: pytest.fail("computed again"))
+        again = laplacian_spectrum(graph.replace(features=torch.zeros(225, 1)), num_eigenpairs=10, cache_dir=tmp_path)
+    assert np.array_equal(first.vectors, again.vectors)
+    kept.write_bytes(kept.read_bytes()[:100])
+    repaired = laplacian_spectrum(graph, num_eigenpairs=10, cache_dir=tmp_path)
+    assert np.array_equal(first.vectors, repaired.vectors)
+    laplacian_spectrum(graph, num_eigenpairs=11, cache_dir=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
