@@ -13,7 +13,9 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from lopgpn_exp.errors import InputError, nearest
-from lopgpn_exp.experiment import launchers, schema
+from lopgpn_exp.experiment import schema
+from lopgpn_exp.experiment.launchers import JoblibLauncher, LocalLauncher, ProtocolSweeper, register
+from lopgpn_exp.experiment.slurm import SlurmLauncher
 
 USER_MISTAKE = 2
 TYPE_WORDS = {
@@ -41,7 +43,7 @@ def main() -> None:
     multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]
     sys.argv[1:] = multirun[:1] + [word for word in sys.argv[1:] if word not in multirun]
     schema.register()
-    launchers.register()
+    register(ProtocolSweeper, LocalLauncher, JoblibLauncher, SlurmLauncher)
     try:
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")(_job)()
     except Exception as error:

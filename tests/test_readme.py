@@ -13,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from lopgpn_exp import load_results, results, tune
 from tests.test_cli import command  # noqa: F401  (a fixture)
+from tests.test_experiment import TINY
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 LINES = [line for block in re.findall(r"```bash\n(.*?)```", README, re.S) for line in block.splitlines()]
-PROGRAM = [line for line in LINES if line.startswith("python -m lopgpn_exp")]
+PROGRAM = [line for line in LINES if line.startswith("python -m lopgpn_exp ")]
+TABLES = [line for line in LINES if line.startswith("python -m lopgpn_exp.results")]
+SEARCHES = [line for line in LINES if line.startswith("python -m lopgpn_exp.tune")]
 QUICK = ["trainer.max_epochs=1", "trainer.progress=false", "tracking=none"]
 
 
@@ -28,7 +32,7 @@ def arguments(line: str) -> list[str]:
 
 def test_every_line_is_of_a_kind_that_is_run():
     assert len(PROGRAM) >= 7
-    others = [line for line in LINES if line not in PROGRAM]
+    others = [line for line in LINES if line not in PROGRAM + TABLES + SEARCHES]
     assert all(line.startswith(("make ", "mlflow ui ")) for line in others), others
 
 
@@ -45,6 +49,23 @@ def test_program_lines(command, line, monkeypatch, request, tmp_path):  # noqa: 
     assert out
     if not words[0].startswith("--") and "dry_run" not in line:
         assert list((tmp_path / "outputs" / "runs").glob("*/result.json"))
+
+
+def test_table_lines(command, tmp_path):  # noqa: F811
+    """In the order in which they stand."""
+    assert command(*TINY)[0] == 0
+    for line in TABLES:
+        results.main(arguments(line))
+    assert (tmp_path / "runs.csv").is_file()
+    assert len(load_results(tmp_path / "elsewhere")) == 1
+
+
+@pytest.mark.filterwarnings("ignore")  # optuna's own
+@pytest.mark.parametrize("line", SEARCHES)
+def test_search_lines(line, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    tune.main([*QUICK[:2], *arguments(line)])
+    assert len(load_results("outputs")) == 2
 
 
 def test_make_lines_are_what_ci_runs():
@@ -74,8 +95,6 @@ def test_the_config_table_names_every_choice():
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_ui_answers_on_a_tracked_run(command, tmp_path):  # noqa: F811
-    from tests.test_experiment import TINY
-
     (line,) = {line for line in LINES if line.startswith("mlflow ui")}
     assert command(*[text for text in TINY if text != "tracking=none"])[0] == 0
     with socket.socket() as free:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from scipy import stats
 from lopgpn_exp.experiment import sweep
 from lopgpn_exp.experiment.collect import load_curves, load_results
 from lopgpn_exp.experiment.results import read_result
+from lopgpn_exp.experiment.slurm import packed
 from lopgpn_exp.report.aggregate import aggregate, aggregate_curves, compare
 from tests.test_cli import command  # noqa: F401  (a fixture)
 from tests.test_experiment import TINY
@@ -142,6 +144,18 @@ def test_a_sweep_of_impossible_runs_says_why_before_anything_runs(command):  # n
     assert code == 1
     assert "1 cannot be run: split.index is 99" in out
     assert len(load_results("outputs")) == 1
+
+
+def test_chunks_hold_whole_groups():
+    sizes = {"a": 3, "b": 2, "c": 4, "d": 1}
+    kind = ("model", "dataset", True)
+    jobs = [[sweep.Job({}, "", kind, f"{g}{i}", g, Path(), False) for i in range(n)] for g, n in sizes.items()]
+    assert [[job.run_id for job in chunk] for chunk in packed(jobs, 5)] == [
+        ["a0", "a1", "a2", "b0", "b1"],
+        ["c0", "c1", "c2", "c3", "d0"],
+    ]
+    assert [len(chunk) for chunk in packed(jobs, 1)] == [3, 2, 4, 1]
+    assert packed([], 5) == []
 
 
 def results_table() -> pd.DataFrame:

@@ -19,8 +19,7 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.collect import load_curves, load_results
-from lopgpn_exp.experiment.results import is_complete
-from lopgpn_exp.experiment.sweep import Attempt, Job, attempt, record_failure, shared_trainings, survey
+from lopgpn_exp.experiment.sweep import Attempt, Job, attempt, shared_trainings, survey
 from lopgpn_exp.experiment.tracking import Tracker
 from lopgpn_exp.report.sweep import SweepBar, show_outcome, show_plan
 
@@ -143,98 +142,6 @@ class JoblibLauncher(LocalLauncher):
         return parallel(delayed(attempt)(group) for group in groups)
 
 
-class SlurmLauncher(LocalLauncher):
-    """Array jobs of many small runs each, by submitit. Workers write files on the shared folder; the controller tracks.
-
-    A job that is pre-empted or times out is queued again by itself, and what it had finished is not run again.
-    Stop the controller and the jobs go on; the same command then finds what they finished.
-
-    Args:
-        chunk: runs in one array task (trainings that are shared stay together).
-        max_parallel: array tasks at once.
-        timeout_min, mem_gb, cpus_per_task, partition: what each task asks of the scheduler.
-        parameters: anything else that `sbatch` takes, such as `{account: mine}`.
-    """
-
-    def __init__(
-        self,
-        chunk: int = 20,
-        max_parallel: int = 50,
-        timeout_min: int = 240,
-        mem_gb: int | None = 8,
-        cpus_per_task: int = 1,
-        partition: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        if chunk < 1:
-            raise InputError(f"hydra.launcher.chunk is {chunk}", expected="1 or more", hint="hydra.launcher.chunk=20")
-        self.chunk = chunk
-        self.options = {
-            "slurm_array_parallelism": max_parallel,
-            "timeout_min": timeout_min,
-            "cpus_per_task": cpus_per_task,
-            **({"mem_gb": mem_gb} if mem_gb else {}),
-            **({"slurm_partition": partition} if partition else {}),
-            "slurm_additional_parameters": dict(parameters or {}),
-        }
-
-    def attempts(self, groups: list[list[Job]]) -> Iterable[list[Attempt]]:
-        try:
-            import submitit
-        except ImportError:
-            raise InputError(
-                "submitit is not installed", expected="submitit", hint="pip install 'lopgpn_exp[slurm]'"
-            ) from None
-        folder = Path(self.config.output_dir).resolve() / "slurm"
-        try:
-            executor = submitit.AutoExecutor(folder=folder, cluster="slurm")
-        except RuntimeError as error:
-            raise InputError(
-                f"no Slurm ({error})", expected="sbatch on the path", hint="hydra/launcher=joblib"
-            ) from None
-        executor.update_parameters(name="lopgpn_exp", **self.options)
-        chunks = packed(groups, self.chunk)
-        submitted = dict(zip(executor.map_array(Chunk(), chunks), chunks, strict=True)) if chunks else {}
-        for task in submitit.helpers.as_completed(list(submitted), poll_frequency=2):
-            yield _outcome(task, submitted[task])
-
-
-class Chunk:
-    """The work of one array task; submitit calls `checkpoint` when the scheduler takes its place away."""
-
-    def __call__(self, jobs: list[Job]) -> list[Attempt]:
-        return attempt(jobs)
-
-    def checkpoint(self, jobs: list[Job]) -> Any:
-        from submitit.helpers import DelayedSubmission
-
-        return DelayedSubmission(self, jobs)
-
-
-def packed(groups: Sequence[Sequence[Job]], size: int) -> list[list[Job]]:
-    """Consecutive groups together, `size` jobs each or a little more: a group is never torn."""
-    chunks: list[list[Job]] = []
-    for group in groups:
-        if chunks and len(chunks[-1]) + len(group) <= size:
-            chunks[-1] += group
-        else:
-            chunks.append(list(group))
-    return chunks
-
-
-def _outcome(task: Any, jobs: list[Job]) -> list[Attempt]:
-    """What a task returned; if it died, what it finished before counts, and the rest has failed."""
-    try:
-        return task.result()
-    except Exception as error:
-        reason = f"the scheduler ended the job in state {task.state} ({type(error).__name__})"
-        attempts = [Attempt(job, 0.0, None if is_complete(job.folder) else reason) for job in jobs]
-        for each in attempts:
-            if each.error is not None:
-                record_failure(each.job, f"{reason}\n\n{error}")
-        return attempts
-
-
 def _job_config(sweep_config: DictConfig) -> DictConfig:
     """Without Hydra's own node, which a run does not need."""
     with flag_override(sweep_config, ["struct", "readonly"], [False, False]):
@@ -242,9 +149,9 @@ def _job_config(sweep_config: DictConfig) -> DictConfig:
     return sweep_config
 
 
-def register() -> None:
+def register(*plugins: type) -> None:
     """Hydra takes plugins by a name in the package hydra_plugins alone; ours are entered under such names."""
-    for plugin in (ProtocolSweeper, LocalLauncher, JoblibLauncher, SlurmLauncher):
+    for plugin in plugins:
         Plugins.instance().class_name_to_class[f"hydra_plugins.lopgpn_exp.{plugin.__name__}"] = plugin
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -194,6 +194,9 @@ def _client(uri: str) -> MlflowClient:
         if uri.startswith("sqlite:///"):
             database = Path(uri.removeprefix("sqlite:///"))
             database.parent.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(
+                dir=database.parent
+            ).close()  # an unwritable folder at once, not after waiting for a lock in it
             with FileLock(database.with_name(f".{database.name}.lock"), timeout=LOCK_SECONDS):
                 if not _ready(database):
                     sys.stderr.write("Creating the MLflow database (once, about ten seconds)\n")

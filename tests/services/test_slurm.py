@@ -88,7 +88,7 @@ def start(folder: Path, environment, *words):
 
 def test_a_sweep_runs_on_slurm_and_gives_the_numbers_of_a_local_one(cluster, tmp_path):
     process = start(tmp_path / "slurm", cluster)
-    out, _ = process.communicate(timeout=600)
+    out, _ = process.communicate(timeout=200)
     assert process.returncode == 0, out
     words = [word for word in SWEEP if not word.startswith("hydra")]
     command = [sys.executable, "-m", "lopgpn_exp", *TINY, f"output_dir={tmp_path / 'local'}", *words]
@@ -107,13 +107,13 @@ def test_a_killed_task_is_reported_and_the_same_command_completes_the_sweep(clus
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.5)
     subprocess.run(["scancel", "--signal=KILL", "--full", "--user=root"], env=cluster, check=True)
-    out, _ = process.communicate(timeout=600)
+    out, _ = process.communicate(timeout=200)
     assert process.returncode == 1, out
     assert "the scheduler ended the job" in out
     before = {result["run_id"] for result in read_results(tmp_path)}
     assert 0 < len(before) < 12
     again = start(tmp_path, cluster, *slow)
-    out, _ = again.communicate(timeout=600)
+    out, _ = again.communicate(timeout=200)
     assert again.returncode == 0, out
     assert f"{len(before)} already done" in out
     assert len(read_results(tmp_path)) == 12
