@@ -7,6 +7,7 @@ import torch
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
+from lopgpn_exp.graph.graph import sorted_unique
 
 
 def block_model(
@@ -40,7 +41,7 @@ def block_model(
     while len(keys) < num_edges:
         wanted = num_edges - len(keys)
         fresh = _edges(rng, wanted + wanted // 8 + 16, propensity, mass, homophily)
-        keys = np.unique(np.concatenate([keys, fresh]))
+        keys = sorted_unique(np.concatenate([keys, fresh]))
     if (surplus := len(keys) - num_edges) > 0:
         keys = np.delete(keys, rng.choice(len(keys), surplus, replace=False, shuffle=False))
     order = rng.permutation(num_nodes)  # node numbers say nothing about classes

@@ -194,9 +194,7 @@ def _client(uri: str) -> MlflowClient:
         if uri.startswith("sqlite:///"):
             database = Path(uri.removeprefix("sqlite:///"))
             database.parent.mkdir(parents=True, exist_ok=True)
-            TemporaryFile(
-                dir=database.parent
-            ).close()  # an unwritable folder at once, not after waiting for a lock in it
+            TemporaryFile(dir=database.parent).close()  # said at once, not after waiting for a lock there
             with FileLock(database.with_name(f".{database.name}.lock"), timeout=LOCK_SECONDS):
                 if not _ready(database):
                     sys.stderr.write("Creating the MLflow database (once, about ten seconds)\n")
