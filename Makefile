@@ -37,9 +37,9 @@ test-kill: setup  ## Kill a sweep 20 times, start 4 processes at once 20 times (
 test-slurm: setup  ## Sweeps on a real Slurm of this machine (needs root and Debian's slurm-wlm and munge)
 	LOPGPN_SLURM=1 $(BIN)/python -m pytest tests/services/test_slurm.py
 
-test-services: setup  ## Tracking in a real PostgreSQL of this machine (needs root and Debian's postgresql)
+test-services: setup  ## A real PostgreSQL and a really full disk (needs root and Debian's postgresql)
 	@$(PIP) -e '.[postgres]'
-	LOPGPN_SERVICES=1 $(BIN)/python -m pytest tests/services/test_postgres.py
+	LOPGPN_SERVICES=1 $(BIN)/python -m pytest tests/services/test_postgres.py tests/services/test_disk.py
 
 lint: setup  ## Check style, format and types
 	$(BIN)/ruff check .

@@ -117,3 +117,20 @@ def test_a_killed_task_is_reported_and_the_same_command_completes_the_sweep(clus
     assert again.returncode == 0, out
     assert f"{len(before)} already done" in out
     assert len(read_results(tmp_path)) == 12
+
+
+def test_a_requeued_task_starts_again_and_nothing_counts_twice(cluster, tmp_path):
+    """What pre-emption does: the scheduler stops running tasks and puts them back into the queue."""
+    slow = ["model=gpn_sym", "trainer.max_epochs=150", "trainer.patience=1000"]
+    process = start(tmp_path, cluster, *slow)
+    while not list((tmp_path / "runs").glob("[!.]*/result.json")):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.5)
+    running = ["squeue", "-h", "-r", "-t", "RUNNING", "-o", "%F_%K"]
+    tasks = subprocess.run(running, env=cluster, check=True, capture_output=True, text=True).stdout.split()
+    assert tasks
+    for task in tasks:
+        subprocess.run(["scontrol", "requeue", task], env=cluster, check=True)
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, out
+    assert len(read_results(tmp_path)) == 12
