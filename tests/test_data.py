@@ -199,6 +199,21 @@ def test_digits_is_a_homophilous_graph_of_real_data():
     assert (graph.labels[source] == graph.labels[target]).float().mean() > 0.9
 
 
+def test_digits_neighbours_are_the_librarys_up_to_ties():
+    """Each node's k-th distance is that of scikit-learn's search, which may choose others at the same distance."""
+    from sklearn.datasets import load_digits
+    from sklearn.neighbors import NearestNeighbors
+
+    images = load_digits().data
+    distances, _ = NearestNeighbors(n_neighbors=6).fit(images).kneighbors(images)
+    edges = digits_graph(num_neighbors=5).edge_index.numpy()
+    lengths = np.linalg.norm(images[edges[0]] - images[edges[1]], axis=1)
+    for node in range(0, 1797, 50):
+        own = np.sort(lengths[edges[0] == node])
+        assert len(own) >= 5
+        np.testing.assert_allclose(own[:5], distances[node, 1:6], atol=1e-5)
+
+
 def test_block_model_has_the_size_and_homophily_asked_for():
     graph = block_model(num_nodes=2000, num_edges=8000, num_classes=5, num_features=8, homophily=0.7, seed=3)
     source, target = graph.edge_index

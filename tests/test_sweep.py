@@ -242,6 +242,15 @@ def test_killed_at_random_moments_a_sweep_ends_as_if_undisturbed(tmp_path):
         )
 
 
+def test_workers_read_the_embedded_dataset_as_the_controller_does(tmp_path):
+    """In a worker numerical libraries use other threads: the graph, and so the identity, must not depend on them."""
+    words = ["trainer.max_epochs=1", "tracking=none", f"output_dir={tmp_path}", "-m", "hydra/launcher=joblib"]
+    arguments = [sys.executable, "-m", "lopgpn_exp", *words, "hydra.launcher.n_jobs=2", "split.index=0,1", "ood=none"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(load_results(tmp_path)) == 2
+
+
 def test_processes_that_start_at_once_without_a_database_do_not_crash(tmp_path):
     """Four at once; LOPGPN_STARTS says how often: once here, 20 times in `make test-kill`."""
     words = [w for w in TINY if w != "tracking=none"]

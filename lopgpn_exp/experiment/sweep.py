@@ -99,7 +99,11 @@ def _attempt(job: Job) -> Attempt:
     start = time.perf_counter()
     error = details = None
     try:
-        run(plan(OmegaConf.create(job.config)), read=_reader)
+        outcome = run(plan(OmegaConf.create(job.config)), read=_reader)
+        if outcome.folder != job.folder:
+            raise RuntimeError(
+                f"the dataset was read differently here: this is {outcome.folder.name}, not {job.run_id}"
+            )
     except InputError as mistake:
         error = str(mistake)
     except Exception as defect:
