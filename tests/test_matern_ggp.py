@@ -211,6 +211,7 @@ def test_minibatches_reach_what_full_batches_reach() -> None:
 
 
 def test_learns_the_ring_and_knows_nothing_elsewhere() -> None:
+    """Every fifth node trains: the nearest one's label is wrong at 2 nodes before each of 3 borders: 54 of 60."""
     graph = graph_of(nx.disjoint_union(nx.cycle_graph(60), nx.cycle_graph(9)))
     part = graph.part.clone()
     part[60:] = Part.TEST  # a component without training nodes
@@ -219,7 +220,7 @@ def test_learns_the_ring_and_knows_nothing_elsewhere() -> None:
     model.fit(graph)
     posterior = model.predict(graph)
     ring = torch.arange(60)
-    assert (posterior.mean[ring].argmax(dim=1) == graph.labels[ring]).double().mean() > 0.85
+    assert (posterior.mean[ring].argmax(dim=1) == graph.labels[ring]).sum() >= 54
     torch.testing.assert_close(posterior.mean[60:], torch.full((9, 3), 1 / 3, dtype=torch.float64), atol=1e-6, rtol=0)
     assert posterior.measures == ("tu", "au", "eu_so", "lconf")
     assert posterior.eu_so()[60:].min() > posterior.eu_so()[ring].max() - 1e-6
