@@ -1,6 +1,9 @@
+import math
+
 import normflows as nf
 import pytest
 import torch
+from torch.nn.functional import softplus
 
 from lopgpn_exp.models.density import NormflowsDensities, RadialFlow, class_densities
 
@@ -57,12 +60,67 @@ def test_a_density_integrates_to_one():
 
 def test_a_point_at_a_centre_has_finite_value_and_gradient():
     flow = radial(num_layers=1)
-    point = flow.center[0, 1].detach().clone()[None].requires_grad_()
-    value = flow(point).sum()
-    value.backward()
-    assert torch.isfinite(value)
-    assert torch.isfinite(point.grad).all()
-    assert all(torch.isfinite(parameter.grad).all() for parameter in flow.parameters())
+    for same in (flow, radial(num_layers=1).float()):
+        point = same.center[0, 1].detach()[None]
+        found = values_and_gradients(same, same, point, torch.ones(1, 3, dtype=point.dtype))
+        assert all(torch.isfinite(tensor).all() for tensor in found)
+
+
+def values_and_gradients(density, flow, latent, upstream):
+    """Of the log-densities: themselves, and the gradient of their weighted sum in the points and each parameter."""
+    latent = latent.clone().requires_grad_()
+    flow.zero_grad()
+    value = density(latent)
+    value.backward(upstream)
+    return [value.detach(), latent.grad, *(parameter.grad.clone() for parameter in flow.parameters())]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sizes"),
+    [
+        (1, {}),
+        (2500, {"num_classes": 3, "dim": 16, "num_layers": 10}),  # several tasks, the last block not full
+        (100, {"num_layers": 35}),  # more layers than determinants are multiplied at once
+        (130, {"dim": 1}),
+        (64, {"num_classes": 1, "num_layers": 1}),
+    ],
+)
+def test_the_kernel_equals_the_formula_and_its_gradient(nodes, sizes):
+    """In float32, against autograd of the formula in float64; no further off than twenty roundings of the largest."""
+    exact = radial(**sizes)
+    single = radial(**sizes).float()
+    generator = torch.Generator().manual_seed(1)
+    latent = torch.randn(nodes, exact.center.shape[2], generator=generator)
+    upstream = torch.randn(nodes, exact.center.shape[1], generator=generator)
+    expected = values_and_gradients(exact.log_density, exact, latent.double(), upstream.double())
+    found = values_and_gradients(single, single, latent, upstream)
+    for one, other in zip(found, expected, strict=True):
+        limit = 20 * torch.finfo(torch.float32).eps * max(1.0, other.abs().max().item())
+        torch.testing.assert_close(one.double(), other, rtol=0, atol=limit)
+
+
+def test_the_kernel_gives_the_same_bits_with_any_number_of_threads():
+    flow = radial(dim=16).float()
+    latent = torch.randn(5000, 16, generator=torch.Generator().manual_seed(1))
+    upstream = torch.randn(5000, 3, generator=torch.Generator().manual_seed(2))
+    one = values_and_gradients(flow, flow, latent, upstream)
+    torch.set_num_threads(3)
+    try:
+        three = values_and_gradients(flow, flow, latent, upstream)
+    finally:
+        torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for a, b in zip(one, three, strict=True))
+
+
+def test_the_kernel_keeps_its_digits_where_a_layer_collapses():
+    """b = -a up to 1e-17, at a centre: the determinant is (s/a)^d, of which the formula in float32 loses half."""
+    flow = radial(num_layers=1).float()
+    flow.beta_raw.data.fill_(-40)
+    centre = flow.center[0, 1].detach()
+    log_ratio = -40 - softplus(flow.alpha_raw[0, 1].detach().double()).log()
+    base = -0.5 * (centre.double().square().sum() + 4 * math.log(2 * math.pi))
+    assert flow(centre[None])[0, 1].item() == pytest.approx((base + 4 * log_ratio).item(), rel=1e-6)
+    assert flow.log_density(centre[None])[0, 1].item() > 0.6 * (base + 4 * log_ratio).item()
 
 
 @pytest.mark.parametrize("kind", ["normflows_radial", "normflows_planar"])

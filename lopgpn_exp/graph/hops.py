@@ -6,13 +6,11 @@ kept is how many sources lie at each distance from each node, never which ones: 
 Imported by name where it is used, and not by `lopgpn_exp.graph`: numba's import takes longer than many a run's start.
 """
 
-import inspect
-from collections.abc import Callable
-
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
-from numba import njit
+
+from lopgpn_exp.graph.compiled import compiled
 
 # Sources of one search: 16 words of 64. A node's row is then two cache lines; fewer reread the edges more often.
 WORDS = 16
@@ -45,11 +43,6 @@ def hop_counts(
                 break
             frontier, following = following, frontier
     return counts
-
-
-def compiled(function: Callable) -> Callable:
-    """Numba's compiler, on the bare function: the shape checker of the tests wraps every function of the package."""
-    return njit(cache=True, nogil=True)(inspect.unwrap(function))
 
 
 @compiled

@@ -22,8 +22,7 @@ log = logging.getLogger(__name__)
 GIB = 2**30
 # Real graphs have entries exactly at the threshold; float64 rounding (1e-16) must not decide about them.
 TIE_TOLERANCE = 1e-9
-# Products of so many entries at most are formed at once before pruning: 48 bytes each, under 0.4 GiB.
-BLOCK_ENTRIES = 2**23
+ROWS_OF_A_TASK = 4096
 # The matrix used last, by key: training, validation and each scenario of a run ask for the same one.
 _last: dict[str, Matrix] = {}
 
@@ -55,7 +54,7 @@ def ppr_matrix(
     """
     check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
     _check_memory(graph.num_nodes, prune_threshold, memory_limit_gib)
-    key = cache_key(f"ppr-2 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}")
+    key = cache_key(f"ppr-3 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}")
     if key not in _last:
 
         def compute() -> Arrays:
@@ -97,13 +96,14 @@ def memory_bound_gib(num_nodes: int, prune_threshold: float) -> float:
     """Most memory that building the matrix can take, in GiB.
 
     Dense: the matrix, the product of a step and a term, float64. Sparse: two generations of rows of 1/delta + 1
-    entries (8 bytes of value, 4 of index), the second once in blocks and once joined, and one block of products with
-    the copies that scaling and adding make of it.
+    entries (8 bytes of value, 4 of index), the second once in blocks and once joined, and for each
+    thread a dense row and the rows of a task.
     """
     if prune_threshold == 0:
         return 3 * 8 * num_nodes**2 / GIB
     row_length = min(1 / prune_threshold + 1, num_nodes)
-    return (3 * 12 * num_nodes * row_length + 48 * BLOCK_ENTRIES) / GIB
+    of_thread = 16 * num_nodes + 12 * min(ROWS_OF_A_TASK, num_nodes) * row_length
+    return (3 * 12 * num_nodes * row_length + of_thread * torch.get_num_threads()) / GIB
 
 
 def _check_memory(num_nodes: int, prune_threshold: float, limit_gib: float) -> None:
@@ -111,7 +111,7 @@ def _check_memory(num_nodes: int, prune_threshold: float, limit_gib: float) -> N
     if bound > limit_gib:
         larger = 0.01 if prune_threshold == 0 else prune_threshold * 5
         raise InputError(
-            f"the PPR matrix of {num_nodes:,} nodes at prune_threshold={prune_threshold} can take {bound:.1f} GiB",
+            f"the PPR matrix of {num_nodes:,} nodes at prune_threshold={prune_threshold} can take {bound:.2g} GiB",
             expected=f"at most {limit_gib:g} GiB (model.memory_limit_gib)",
             hint=f"model.prune_threshold={larger:g} or model.memory_limit_gib={np.ceil(bound):g}",
         )
@@ -133,37 +133,16 @@ def _dense(operator: sp.csr_array, num_steps: int, teleport: float, scheme: Sche
 
 
 def _pruned(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> sp.csr_array:
-    n = operator.shape[0]
-    current = sp.eye_array(n, format="csr")
+    from lopgpn_exp.graph.ppr_kernel import pruned_step  # brings numba
+
+    current = sp.eye_array(operator.shape[0], format="csr")
     for _ in range(num_steps):
-        blocks = []
-        for start, stop in _row_blocks(operator, current):
-            product = (1 - teleport) * (operator[start:stop] @ current)
-            base = (
-                sp.eye_array(stop - start, n, k=start, format="csr") if scheme == "recursion" else current[start:stop]
-            )
-            blocks.append(_prune((product + teleport * base).tocsr(), start, delta))
-        current = sp.vstack(blocks, format="csr")
+        current = pruned_step(
+            operator,
+            current,
+            teleport=teleport,
+            threshold=delta * (1 - TIE_TOLERANCE),
+            to_self=scheme == "recursion",
+            task=ROWS_OF_A_TASK,
+        )
     return current
-
-
-def _row_blocks(operator: sp.csr_array, current: sp.csr_array) -> list[tuple[int, int]]:
-    """Consecutive rows whose product has at most BLOCK_ENTRIES entries together (one row at least)."""
-    entries = operator.astype(bool).astype(np.int64) @ np.diff(current.indptr).astype(np.int64)
-    block = np.cumsum(entries) // BLOCK_ENTRIES
-    starts = np.flatnonzero(np.diff(block, prepend=-1))
-    return list(zip(starts.tolist(), [*starts[1:].tolist(), len(entries)], strict=True))
-
-
-def _prune(block: sp.csr_array, start: int, delta: float) -> sp.csr_array:
-    """Drop entries below delta and give their mass to the diagonal of their row."""
-    total = np.asarray(block.sum(axis=1)).ravel()
-    block.data[block.data < delta * (1 - TIE_TOLERANCE)] = 0
-    block.eliminate_zeros()
-    missing = total - np.asarray(block.sum(axis=1)).ravel()
-    rows = np.arange(block.shape[0])
-    diagonal = sp.csr_array((missing, (rows, rows + start)), shape=block.shape)
-    result = (block + diagonal).tocsr()
-    result.eliminate_zeros()
-    result.sort_indices()
-    return result

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 import scipy.sparse as sp
 from jaxtyping import Int
@@ -31,12 +32,16 @@ class DispersionPlan:
     num_steps: int
     teleport: float
     scheme: Scheme
+    _of_graph: WeakKeyDictionary[Graph, DispersedInput] = field(default_factory=WeakKeyDictionary, repr=False)
 
     def __post_init__(self) -> None:
         check_dispersion(num_steps=self.num_steps, teleport=self.teleport)
 
     def prepare(self, graph: Graph, nodes: Int[Tensor, " chosen"] | None) -> DispersedInput:
-        disperse = Dispersion(
-            self.normalize(graph), num_steps=self.num_steps, teleport=self.teleport, scheme=self.scheme
-        )
-        return DispersedInput(prepared_features(graph.features), disperse, nodes)
+        """Training and validation differ in their nodes alone: the rest is made once and shared."""
+        if graph not in self._of_graph:
+            disperse = Dispersion(
+                self.normalize(graph), num_steps=self.num_steps, teleport=self.teleport, scheme=self.scheme
+            )
+            self._of_graph[graph] = DispersedInput(prepared_features(graph.features), disperse, None)
+        return replace(self._of_graph[graph], nodes=nodes)

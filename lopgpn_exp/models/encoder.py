@@ -1,5 +1,6 @@
 """The two-layer perceptron in front of every trained model."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -16,8 +17,13 @@ class Encoder(nn.Module):
         check_in_range("dropout", dropout, low=0, high=1, hint="0.5")
         self.hidden = nn.Linear(num_features, hidden_dim)
         self.latent = nn.Linear(hidden_dim, output_dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = dropout
 
     def forward(self, features: Matrix) -> Float[Tensor, "nodes output"]:
-        hidden = features @ self.hidden.weight.T + self.hidden.bias
-        return self.latent(self.dropout(hidden.relu()))
+        product = features @ self.hidden.weight.T
+        dropout = self.dropout if self.training else 0.0
+        if product.device.type == "cpu" and product.dtype == torch.float32:
+            from lopgpn_exp.models.relu_dropout import ReluDropout  # brings numba
+
+            return self.latent(ReluDropout.apply(product, self.hidden.bias, dropout))
+        return self.latent(nn.functional.dropout((product + self.hidden.bias).relu(), dropout))

@@ -81,14 +81,14 @@ class NodeClassification(pl.LightningModule):
         """Adam on everything, or on what warms up alone. A phase starts with a fresh one."""
         undecayed = self.model.undecayed_parameters()
         if self.warming_up:
-            return torch.optim.Adam(self.model.warmup_parameters(), lr=self.learning_rate)
+            return torch.optim.Adam(self.model.warmup_parameters(), lr=self.learning_rate, fused=True)
         kept_apart = {id(parameter) for parameter in undecayed}
         decayed = [parameter for parameter in self.model.parameters() if id(parameter) not in kept_apart]
         groups = [
             {"params": decayed, "weight_decay": self.weight_decay},
             {"params": undecayed, "weight_decay": 0.0},
         ]
-        return torch.optim.Adam([group for group in groups if group["params"]], lr=self.learning_rate)
+        return torch.optim.Adam([group for group in groups if group["params"]], lr=self.learning_rate, fused=True)
 
 
 @dataclass(frozen=True)

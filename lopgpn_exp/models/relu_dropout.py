@@ -1,0 +1,75 @@
+"""Bias, ReLU and dropout in one pass, for float32 on a CPU.
+
+torch draws dropout's random numbers one after the other, which takes longer than the matrix product before it. Here
+each element's number is a hash of its place and a seed (SplitMix64: Steele, Lea and Flood, 2014): all are drawn
+side by side. The seed comes from torch's generator, so that seeding works as everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lopgpn_exp.graph.compiled import compiled_for_speed, in_blocks
+
+TASK = 4096  # rows of a task of one thread
+GAMMA, FIRST, SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+S27, S30, S31, S32 = (np.uint64(x) for x in (27, 30, 31, 32))
+ZERO = np.float32(0)
+
+
+class ReluDropout(torch.autograd.Function):
+    """relu(values + bias), each element dropped with a probability and scaled if kept."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Float[Tensor, "rows width"], bias: Float[Tensor, " width"], dropout: float
+    ) -> Float[Tensor, "rows width"]:
+        seed = np.uint64(torch.randint(2**63 - 1, ()).item()) if dropout > 0 else np.uint64(0)
+        threshold = np.uint64(round(dropout * 2**32))
+        scale = np.float32(1 / (1 - dropout) if dropout < 1 else 0)
+        result = torch.empty_like(values)
+        arrays = [tensor.detach().numpy() for tensor in (values.contiguous(), bias, result)]
+        in_blocks(
+            lambda _, start, stop: _relu_dropout(*arrays, seed, threshold, scale, start, stop),
+            values.shape[0],
+            size=TASK,
+        )
+        ctx.save_for_backward(result)
+        ctx.scale = scale
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        (result,) = ctx.saved_tensors
+        d_values = torch.empty_like(result)
+        arrays = [tensor.numpy() for tensor in (grads[0].contiguous(), result, d_values)]
+        in_blocks(lambda _, start, stop: _gradient(*arrays, ctx.scale, start, stop), result.shape[0], size=TASK)
+        return d_values, d_values.sum(dim=0), None
+
+
+@compiled_for_speed
+def _relu_dropout(values, bias, result, seed, threshold, scale, start, stop):  # type: ignore[no-untyped-def]
+    width = values.shape[1]
+    for i in range(start, stop):
+        place = seed + GAMMA * np.uint64(i * width)
+        for j in range(width):
+            x = place + GAMMA * np.uint64(j)
+            x = (x ^ (x >> S30)) * FIRST
+            x = (x ^ (x >> S27)) * SECOND
+            x ^= x >> S31
+            value = values[i, j] + bias[j]
+            dropped = value <= ZERO or (x >> S32) < threshold  # so that NaN stays and is found
+            result[i, j] = ZERO if dropped else value * scale
+
+
+@compiled_for_speed
+def _gradient(upstream, result, d_values, scale, start, stop):  # type: ignore[no-untyped-def]
+    """What was kept is what is not zero."""
+    for i in range(start, stop):
+        for j in range(result.shape[1]):
+            d_values[i, j] = ZERO if result[i, j] == ZERO else upstream[i, j] * scale
