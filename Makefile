@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kill test-slurm test-services lint format ui clean
+.PHONY: help setup run test bench test-kill test-slurm test-services lint format ui clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ test-slurm: setup  ## Sweeps on a real Slurm of this machine (needs root and Deb
 test-services: setup  ## A real PostgreSQL and a really full disk (needs root and Debian's postgresql)
 	@$(PIP) -e '.[postgres]'
 	LOPGPN_SERVICES=1 $(BIN)/python -m pytest tests/services/test_postgres.py tests/services/test_disk.py
+
+bench: setup  ## Speed against a plain baseline and the machine's floor (ARGS="--datasets digits --sizes 10000" for less)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 lint: setup  ## Check style, format and types
 	$(BIN)/ruff check .

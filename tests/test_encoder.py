@@ -16,7 +16,7 @@ def values():
 def dropped(values, dropout, seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return ReluDropout.apply(values, torch.full((values.shape[1],), 0.5), dropout)
+        return ReluDropout.apply(values.clone(), torch.full((values.shape[1],), 0.5), dropout)
 
 
 def test_without_dropout_it_is_torchs_relu(values):
@@ -42,7 +42,7 @@ def test_elements_are_dropped_independently_with_the_probability_asked_for(value
 def test_what_is_kept_is_scaled_and_the_gradient_is_that_of_the_product(values):
     values = values.requires_grad_()
     bias = torch.full((40,), 0.5, requires_grad=True)
-    result = ReluDropout.apply(values, bias, 0.75)
+    result = ReluDropout.apply(values.clone(), bias, 0.75)
     kept = result != 0
     torch.testing.assert_close(result, torch.where(kept, 4 * (values + 0.5).relu(), 0.0))
     upstream = torch.randn(5000, 40, generator=torch.Generator().manual_seed(1))

@@ -39,7 +39,7 @@ class Dispersion:
         current = values
         for _ in range(self.num_steps):
             base = values if self.scheme == "recursion" else current
-            current = torch.add(self.teleport * base, operator @ current, alpha=1 - self.teleport)
+            current = torch.mul(base, self.teleport).addmm_(operator, current, alpha=1 - self.teleport)
         return current
 
 

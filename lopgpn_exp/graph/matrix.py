@@ -19,6 +19,11 @@ from torch import Tensor
 # torch says so at every first CSR tensor; its CSR products are tested here against scipy's.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
+# Rows whose products with 64 columns fit the second-level cache; each costs a pass over the columns, so it must bring
+# so many entries a column on average.
+ROWS_OF_A_BLOCK = 2048
+SHORTEST_ROW = 8
+
 
 class Matrix(ABC):
     """A constant matrix: product, rows, and what a mixture needs of its weights."""
@@ -80,11 +85,12 @@ class _ConstantProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, right: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix = matrix
-        return matrix.csr(right.device) @ right
+        result = right.new_empty(matrix.shape[0], right.shape[1])
+        return result.addmm_(matrix.csr(right.device), right, beta=0)  # torch's `@` fills and copies a result first
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return ctx.matrix.csr(grads[0].device, transposed=True) @ grads[0].contiguous(), None
+        return ctx.matrix.transposed_product(grads[0].contiguous()), None
 
 
 class SparseMatrix(Matrix):
@@ -93,7 +99,7 @@ class SparseMatrix(Matrix):
     def __init__(self, matrix: sp.csr_array, dtype: torch.dtype = torch.float32) -> None:
         self.shape, self.dtype = matrix.shape, dtype
         self._scipy = matrix
-        self._torch: dict[tuple[torch.device, bool], Tensor] = {}
+        self._torch: dict[tuple[torch.device, bool, int | None], Tensor] = {}
 
     def __matmul__(self, right: Tensor) -> Tensor:
         return _ConstantProduct.apply(right, self)
@@ -117,11 +123,25 @@ class SparseMatrix(Matrix):
     def scipy(self) -> sp.csr_array:
         return self._scipy
 
-    def csr(self, device: torch.device, *, transposed: bool = False) -> Tensor:
-        """The torch tensor of this matrix or its transpose, made once a device."""
-        key = (device, transposed)
+    def transposed_product(self, right: Tensor) -> Tensor:
+        """The transpose times `right`, block by block of rows where the transpose's rows are long.
+
+        A row of the transpose gathers rows of `right` from everywhere: within a block, they are in the cache.
+        """
+        rows, columns = self.shape
+        size = ROWS_OF_A_BLOCK if self._scipy.nnz * ROWS_OF_A_BLOCK >= SHORTEST_ROW * rows * columns else max(rows, 1)
+        result = right.new_zeros(columns, right.shape[1])
+        for start in range(0, rows, size):
+            block = self.csr(right.device, transposed=True, rows=slice(start, start + size))
+            result.addmm_(block, right[start : start + size])
+        return result
+
+    def csr(self, device: torch.device, *, transposed: bool = False, rows: slice = slice(None)) -> Tensor:
+        """The torch tensor of this matrix (or of some of its rows) or of its transpose, made once a device."""
+        key = (device, transposed, rows.start)
         if key not in self._torch:
-            matrix = self._scipy.T.tocsr() if transposed else self._scipy
+            matrix = self._scipy if rows == slice(None) else self._scipy[rows]
+            matrix = matrix.T.tocsr() if transposed else matrix
             self._torch[key] = torch.sparse_csr_tensor(
                 torch.from_numpy(matrix.indptr.astype(np.int32)),
                 torch.from_numpy(matrix.indices.astype(np.int32)),

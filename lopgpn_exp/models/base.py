@@ -17,7 +17,7 @@ from lopgpn_exp.graph import DenseMatrix, Graph, Matrix, Part, SparseMatrix
 from lopgpn_exp.posterior import Posterior
 
 # Below this share of non-zeros a sparse first layer is faster than a dense one, its cached transpose included.
-SPARSE_FEATURES_BELOW = 0.15
+SPARSE_FEATURES_BELOW = 0.25
 
 
 class Model(nn.Module, ABC):

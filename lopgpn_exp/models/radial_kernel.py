@@ -53,7 +53,7 @@ class RadialLogDensity(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         inputs = ctx.saved_tensors
         across, center, a, _ = inputs
         tasks = -(-across.shape[1] // TASK)

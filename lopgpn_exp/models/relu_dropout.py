@@ -23,7 +23,7 @@ ZERO = np.float32(0)
 
 
 class ReluDropout(torch.autograd.Function):
-    """relu(values + bias), each element dropped with a probability and scaled if kept."""
+    """relu(values + bias), each element dropped with a probability and scaled if kept. Overwrites `values`."""
 
     @staticmethod
     def forward(
@@ -32,16 +32,16 @@ class ReluDropout(torch.autograd.Function):
         seed = np.uint64(torch.randint(2**63 - 1, ()).item()) if dropout > 0 else np.uint64(0)
         threshold = np.uint64(round(dropout * 2**32))
         scale = np.float32(1 / (1 - dropout) if dropout < 1 else 0)
-        result = torch.empty_like(values)
-        arrays = [tensor.detach().numpy() for tensor in (values.contiguous(), bias, result)]
+        ctx.mark_dirty(values)
+        arrays = [tensor.detach().numpy() for tensor in (values, bias)]
         in_blocks(
             lambda _, start, stop: _relu_dropout(*arrays, seed, threshold, scale, start, stop),
             values.shape[0],
             size=TASK,
         )
-        ctx.save_for_backward(result)
+        ctx.save_for_backward(values)
         ctx.scale = scale
-        return result
+        return values
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -53,7 +53,7 @@ class ReluDropout(torch.autograd.Function):
 
 
 @compiled_for_speed
-def _relu_dropout(values, bias, result, seed, threshold, scale, start, stop):  # type: ignore[no-untyped-def]
+def _relu_dropout(values, bias, seed, threshold, scale, start, stop):  # type: ignore[no-untyped-def]
     width = values.shape[1]
     for i in range(start, stop):
         place = seed + GAMMA * np.uint64(i * width)
@@ -64,7 +64,7 @@ def _relu_dropout(values, bias, result, seed, threshold, scale, start, stop):  #
             x ^= x >> S31
             value = values[i, j] + bias[j]
             dropped = value <= ZERO or (x >> S32) < threshold  # so that NaN stays and is found
-            result[i, j] = ZERO if dropped else value * scale
+            values[i, j] = ZERO if dropped else value * scale
 
 
 @compiled_for_speed

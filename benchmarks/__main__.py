@@ -1,0 +1,94 @@
+"""Speed as ratios within one run: the plain baseline, the project, the floor, and how cost grows with the graph.
+
+    make bench                                          everything (about a quarter of an hour)
+    make bench ARGS="--datasets digits --sizes 10000"   less of it
+
+Writes outputs/bench/bench.json (one record a measurement), epochs.png and scaling.png. Close everything else: the
+ratios stand up to a steady load, the seconds do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from datetime import date
+from pathlib import Path
+
+from tqdm import tqdm
+
+from benchmarks import epochs, report, scaling
+from benchmarks.baseline import PLAIN
+from lopgpn_exp.data.root import data_root
+
+REAL = {
+    "cora_ml": "citation_full/cora_ml",
+    "amazon_photos": "amazon/Photo",
+    "pubmed": "citation_full/pubmed",
+    "amazon_computers": "amazon/Computers",
+}
+SYNTHETIC = ["dataset=synthetic", "dataset.num_nodes=20000", "dataset.num_edges=100000", "dataset.num_features=500"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", nargs="*", default=list(PLAIN), choices=list(PLAIN))
+    parser.add_argument("--datasets", nargs="*", default=None, help="any of conf/dataset; default: what is at hand")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of all three; default: all cores")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 30_000, 100_000, 300_000, 1_000_000])
+    parser.add_argument("--output-dir", type=Path, default=Path("outputs/bench"))
+    arguments = parser.parse_args()
+    arguments.output_dir.mkdir(parents=True, exist_ok=True)
+    datasets = [[f"dataset={name}"] for name in arguments.datasets] if arguments.datasets is not None else at_hand()
+    machine = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
+    measured = {"date": date.today().isoformat(), "machine": machine, "epochs": [], "scaling": []}
+    found = epochs.measure(
+        arguments.models,
+        datasets,
+        repeats=arguments.repeats,
+        threads=arguments.threads,
+        cache_dir=arguments.output_dir / "cache",
+    )
+    whats = len(report.NAMES)
+    for record in tqdm(found, "epochs", total=whats * len(datasets) * len(arguments.models), disable=None):
+        measured["epochs"].append(record)
+    for record in tqdm(
+        scaling.measure(arguments.sizes, threads=arguments.threads),
+        "scaling",
+        total=len(scaling.QUANTITIES) * len(arguments.sizes),
+        disable=None,
+    ):
+        measured["scaling"].append(record)
+    (arguments.output_dir / "bench.json").write_text(json.dumps(measured, indent=1) + "\n")
+    if measured["epochs"]:
+        sys.stdout.write("\n" + report.epoch_table(measured["epochs"]))
+        report.draw_epochs(measured["epochs"], arguments.output_dir / "epochs.png")
+    if measured["scaling"]:
+        sys.stdout.write("\n" + report.scaling_table(measured["scaling"]))
+        report.draw_scaling(measured["scaling"], arguments.output_dir / "scaling.png")
+    sys.stdout.write(f"\nWritten to {arguments.output_dir}: bench.json and the figures\n")
+
+
+def at_hand() -> list[list[str]]:
+    """The paper's datasets that are in the data root; the embedded ones where none is."""
+    root = data_root(None)
+    real = [[f"dataset={name}"] for name, folder in REAL.items() if (root / folder).is_dir()]
+    return real or [["dataset=digits"], SYNTHETIC]
+
+
+def processor() -> str:
+    """Its name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+if __name__ == "__main__":
+    main()
