@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from lopgpn_exp.data.pyg import row_normalised
+from lopgpn_exp.data.features import row_normalised
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
 
