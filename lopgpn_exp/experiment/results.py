@@ -16,8 +16,10 @@ if TYPE_CHECKING:  # whoever reads results needs no torch
 
 SCHEMA = 1
 FILES = ("config.yaml", "predictions.parquet", "result.json")  # a checkpoint may be left behind on a cluster
-KEYS = ("schema", "run_id", "model", "dataset", "split", "init", "scenario", "metrics", "curves", "epochs", "seconds")
-KEYS += ("peak_rss_mb", "versions")
+KEYS = (
+    *("schema", "run_id", "model", "dataset", "split", "init", "scenario"),
+    *("metrics", "curves", "epochs", "seconds", "peak_rss_mb", "versions"),
+)
 
 
 def write_run(
