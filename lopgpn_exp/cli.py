@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.experiment import schema
+from lopgpn_exp.experiment.build import Plan, plan
 from lopgpn_exp.experiment.launchers import JoblibLauncher, LocalLauncher, ProtocolSweeper, register
 from lopgpn_exp.experiment.slurm import SlurmLauncher
 
@@ -59,23 +60,9 @@ def main() -> None:
 
 
 def _job(config: DictConfig) -> None:
-    from lopgpn_exp.experiment.build import plan
-    from lopgpn_exp.experiment.runner import run
-    from lopgpn_exp.experiment.tracking import Tracker
-    from lopgpn_exp.report.summary import show
-
     _started.append("job")
     try:
-        planned = plan(config)
-        options = planned.tracking
-        tracker = None
-        if options["enabled"]:  # before the run: an address that does not answer is not found out after an hour
-            tracker = Tracker(options["uri"], options["experiment"], planned.output_dir)
-        outcome = run(planned)
-        uri = tracker.uri if tracker else None
-        show(outcome.result, title=planned.title, folder=outcome.folder, cached=outcome.cached, mlflow_uri=uri)
-        if tracker:
-            tracker.add(outcome.folder, planned.resolved, planned.title)
+        _carry_out(plan(config))
     except MemoryError as error:
         message = f"not enough memory ({error})\n  try:      a smaller dataset or model"
         sys.stderr.write(f"\nlopgpn_exp: {message}\n")
@@ -83,6 +70,22 @@ def _job(config: DictConfig) -> None:
     except InputError as error:
         sys.stderr.write(f"\nlopgpn_exp: {error}\n")
         _failed.append(str(error))
+
+
+def _carry_out(planned: Plan) -> None:
+    from lopgpn_exp.experiment.runner import run  # torch: --help and a mistake in the config do without
+    from lopgpn_exp.experiment.tracking import Tracker
+    from lopgpn_exp.report.summary import show
+
+    options = planned.tracking
+    tracker = None
+    if options["enabled"]:  # before the run: an address that does not answer is not found out after an hour
+        tracker = Tracker(options["uri"], options["experiment"], planned.output_dir)
+    outcome = run(planned)
+    uri = tracker.uri if tracker else None
+    show(outcome.result, title=planned.title, folder=outcome.folder, cached=outcome.cached, mlflow_uri=uri)
+    if tracker:
+        tracker.add(outcome.folder, planned.resolved, planned.title)
 
 
 def explained(error: Exception) -> str:

@@ -7,9 +7,6 @@ import sys
 from pathlib import Path
 
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.experiment.collect import load_results, pack, unpack
-from lopgpn_exp.report.aggregate import aggregate
-from lopgpn_exp.report.sweep import show_means
 
 EXAMPLES = """examples:
   python -m lopgpn_exp.results                                    means over splits, a table a dataset
@@ -47,6 +44,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from lopgpn_exp.experiment.collect import load_results, pack, unpack  # pandas: --help does without
+    from lopgpn_exp.report.aggregate import aggregate
+    from lopgpn_exp.report.sweep import show_means
+
     if options.unpack is not None:
         brought, known = unpack(options.unpack, options.output_dir)
         sys.stdout.write(f"{brought} runs brought in, {known} were here already\n")

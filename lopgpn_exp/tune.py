@@ -17,7 +17,6 @@ from lopgpn_exp.cli import config_dir, explained
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment import schema
 from lopgpn_exp.experiment.build import plan
-from lopgpn_exp.experiment.runner import run
 from lopgpn_exp.experiment.seeds import stream
 
 EXAMPLES = """values are fixed or searched, in Hydra's words:
@@ -55,6 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _search(options: argparse.Namespace) -> None:
+    fixed, searched = _parsed(options.overrides)
     try:
         import optuna
     except ImportError:
@@ -62,7 +62,6 @@ def _search(options: argparse.Namespace) -> None:
             "optuna is not installed", expected="optuna 4", hint="pip install 'lopgpn_exp[tune]'"
         ) from None
 
-    fixed, searched = _parsed(options.overrides)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     options.output_dir.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
@@ -113,6 +112,8 @@ def _suggested(trial: Any, key: str, sweep: Any) -> Any:
 
 def _value(overrides: list[str], split: int, options: argparse.Namespace) -> float:
     """The metric of one run; a run that was done before costs nothing."""
+    from lopgpn_exp.experiment.runner import run  # torch: --help does without
+
     schema.register()
     own = [f"split.index={split}", "ood=none", "trainer.progress=false", f"output_dir={options.output_dir}"]
     try:

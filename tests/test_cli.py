@@ -5,8 +5,8 @@ import sys
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from lopgpn_exp import cli
-from lopgpn_exp.experiment import launchers, runner
+from lopgpn_exp import cli, training
+from lopgpn_exp.experiment import launchers
 from tests.test_experiment import TINY
 
 
@@ -86,7 +86,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("override", MISTAKES)
 def test_a_mistake_gets_one_message_before_any_training(command, override, monkeypatch):
-    monkeypatch.setattr(runner, "fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(training, "fit", lambda *_, **__: pytest.fail("trained"))
     code, _, err = command(*TINY, override)
     what, hint = MISTAKES[override]
     assert code == cli.USER_MISTAKE
@@ -105,7 +105,7 @@ def test_a_scenario_that_changes_nothing_is_no_result(command):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "sqlite:////proc/x.db"])
 def test_tracking_that_cannot_be_used_is_found_out_before_training(command, uri, monkeypatch):
-    monkeypatch.setattr(runner, "fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(training, "fit", lambda *_, **__: pytest.fail("trained"))
     code, _, err = command(*TINY, "tracking=mlflow", f"tracking.uri={uri}")
     assert code == cli.USER_MISTAKE
     assert f"MLflow cannot be used at {uri}" in err
@@ -145,7 +145,7 @@ def test_a_defect_of_ours_keeps_its_traceback(command, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(runner, "fit", broken)
+    monkeypatch.setattr(training, "fit", broken)
     with pytest.raises(ZeroDivisionError, match="ours"):
         command(*TINY)
 

@@ -1,11 +1,14 @@
 """Every config file composes, passes the schema, and says where its values come from."""
 
 import re
+from typing import get_type_hints
 
 import pytest
 
 from lopgpn_exp.cli import config_dir
 from lopgpn_exp.experiment.build import plan
+from lopgpn_exp.experiment.schema import OptimizerConfig
+from lopgpn_exp.training import NodeClassification
 from tests.test_models import composed
 
 
@@ -55,6 +58,12 @@ def test_every_value_of_a_model_names_its_source(name):
     for line in (config_dir() / "model" / f"{name}.yaml").read_text().splitlines():
         if re.match(r"\s*\w+: \S", line) and not re.match(r"(name|_target_):", line):
             assert "#" in line, f"{name}: {line!r} says nothing of its source"
+
+
+def test_an_optimizers_values_are_those_that_the_training_takes():
+    taken = get_type_hints(NodeClassification.__init__)
+    ours = ("model_class", "model_options", "trained_on", "return")
+    assert get_type_hints(OptimizerConfig) == {key: kind for key, kind in taken.items() if key not in ours}
 
 
 def test_pi_is_exact_where_the_paper_has_it_exact():

@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 import torch
 
+from lopgpn_exp import training
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation import predictions
-from lopgpn_exp.experiment import runner, trainings
+from lopgpn_exp.experiment import trainings
 from lopgpn_exp.experiment.build import plan
 from lopgpn_exp.experiment.files import folder_written_at_once
 from lopgpn_exp.experiment.results import read_result
@@ -99,8 +100,8 @@ def test_every_model_runs_and_its_checkpoint_gives_its_predictions(tmp_path, mod
 def test_a_finished_run_is_not_run_again_unless_forced(tmp_path, monkeypatch):
     first = outcome(tmp_path)
     calls = []
-    original = runner.fit
-    monkeypatch.setattr(runner, "fit", lambda *a, **k: calls.append(1) or original(*a, **k))
+    original = training.fit
+    monkeypatch.setattr(training, "fit", lambda *a, **k: calls.append(1) or original(*a, **k))
     again = outcome(tmp_path)
     assert again.cached
     assert again.result == first.result
@@ -171,7 +172,7 @@ def test_an_error_while_training_leaves_nothing_half_written(tmp_path, monkeypat
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "fit", dies)
+        patch.setattr(training, "fit", dies)
         with pytest.raises(RuntimeError, match="killed"):
             outcome(tmp_path)
     assert not [path for path in (tmp_path / "trainings").iterdir() if path.is_dir()]

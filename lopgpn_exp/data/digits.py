@@ -2,8 +2,9 @@
 
 import numpy as np
 import torch
+from sklearn.datasets import load_digits
 
-from lopgpn_exp.data.pyg import row_normalised
+from lopgpn_exp.data.features import row_normalised
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
 
@@ -14,8 +15,6 @@ def digits_graph(*, num_neighbors: int = 5) -> Graph:
     Pixels are whole numbers, so squared distances are exact in float64, and ties go to the lower node number: the same
     graph on every machine and with any number of threads, which a library's search does not promise.
     """
-    from sklearn.datasets import load_digits
-
     images, labels = load_digits(return_X_y=True)
     if not 1 <= num_neighbors < len(images):
         raise InputError(

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from torch_geometric.io import parse_npz
 
+from lopgpn_exp.data.features import row_normalised
 from lopgpn_exp.data.root import fetching, unreadable
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
@@ -38,12 +38,6 @@ def citation_full(*, root: Path, collection_name: Literal["Cora_ML", "CiteSeer",
 def amazon(*, root: Path, collection_name: Literal["Photo", "Computers"]) -> Graph:
     """A co-purchase graph of PyG's `Amazon`, features 0/1 and then rows that sum to 1."""
     return _load(root, "Amazon", collection_name)
-
-
-def row_normalised(features: torch.Tensor) -> torch.Tensor:
-    """Rows divided by their sum; a row of zeros stays zero."""
-    sums = features.sum(dim=1, keepdim=True)
-    return torch.where(sums == 0, features, features / sums.where(sums != 0, 1.0))
 
 
 def _load(root: Path, collection: str, name: str) -> Graph:

@@ -10,7 +10,6 @@ import torch
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation.classification import accuracy, brier_score, expected_calibration_error
-from lopgpn_exp.evaluation.detection import DETECTION, relative_change
 from lopgpn_exp.evaluation.rejection import accuracy_rejection_curve, area_under_curve
 from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.posterior import MEASURES, Posterior
@@ -101,6 +100,8 @@ def _validation(posterior: Posterior, graph: Graph) -> dict[str, float]:
 
 
 def _detection(test: pd.DataFrame) -> dict[str, float]:
+    from lopgpn_exp.evaluation.detection import DETECTION, relative_change  # scikit-learn: only where nodes are OOD
+
     is_ood = test["is_ood"].to_numpy()
     if is_ood.all() or not is_ood.any():
         raise InputError(

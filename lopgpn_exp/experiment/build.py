@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from lopgpn_exp.data.root import data_root
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.schema import (
+    OptimizerConfig,
     RunConfig,
     Stage,
     TrackingConfig,
@@ -26,13 +27,15 @@ from lopgpn_exp.experiment.schema import (
     check_keys,
     check_positive,
     checked,
+    checked_options,
 )
 from lopgpn_exp.experiment.seeds import stream
-from lopgpn_exp.graph import Graph
-from lopgpn_exp.training import NodeClassification, check_accelerator, module_type
-from lopgpn_exp.training.seeding import seeded
+
+if TYPE_CHECKING:
+    from lopgpn_exp.graph import Graph
 
 MOST_THREADS = 1024
+EVERYWHERE = ("auto", "cpu")  # accelerators that every machine has
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,8 @@ def plan(config: DictConfig) -> Plan:
     dataset, split, ood, model = (dict(resolved[group]) for group in ("dataset", "split", "ood", "model"))
     trainer = _trainer(resolved["trainer"])
     optimizer_node = model.pop("optimizer", {})
-    dims = ("num_features", "num_classes")
-    build, model_options = call_options(model, path="model", ours=("name", "inits"), given=dims)
-    with seeded(0):
-        build(num_features=1, num_classes=2, **model_options)  # the smallest model there is: its values are checked
-    optimizer = _optimizer(model, optimizer_node)
+    model_class, model_options = _model(model)
+    optimizer = _optimizer(optimizer_node, model["name"], model_class)
     transform, scenario_options = _scenario(ood, split["index"])
     return Plan(
         model=model["name"],
@@ -153,8 +153,21 @@ def _trainer(node: dict[str, Any]) -> dict[str, Any]:
             expected="at least one validation: the best state is chosen by it",
             hint=f"trainer.validate_every={node['max_epochs']}",
         )
-    check_accelerator(node["accelerator"])
+    if node["accelerator"] not in EVERYWHERE:
+        from lopgpn_exp.training import check_accelerator  # Lightning
+
+        check_accelerator(node["accelerator"])
     return dict(node)
+
+
+def _model(node: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from lopgpn_exp.models.seeding import seeded  # torch: what is wrong elsewhere is said without waiting for it
+
+    dims = ("num_features", "num_classes")
+    build, options = call_options(node, path="model", ours=("name", "inits"), given=dims)
+    with seeded(0):
+        build(num_features=1, num_classes=2, **options)  # the smallest model there is: its values are checked
+    return build, options
 
 
 def _reader(dataset: dict[str, Any], root: str | None) -> Callable[[], Graph]:
@@ -186,17 +199,18 @@ def _scenario(ood: dict[str, Any], split: int) -> tuple[Callable[[Graph], Graph]
     return lambda graph: change(graph, seed=seed, **options), {**options, "seed": seed}
 
 
-def _optimizer(model: dict[str, Any], node: Any) -> dict[str, Any]:
-    """The optimiser's values are arguments of the Lightning module, so its signature checks them."""
+def _optimizer(node: Any, model: str, model_class: Any) -> dict[str, Any]:
+    from lopgpn_exp.models import ClosedFormModel
+
     if not isinstance(node, dict):
         raise InputError(f"model.optimizer is {node!r}", expected="learning_rate, weight_decay and warmup_epochs")
-    if node and module_type(model["_target_"]) is not NodeClassification:
+    if node and issubclass(model_class, ClosedFormModel):
         raise InputError(
             f"model.optimizer.{next(iter(node))} is set",
-            expected=f"no model.optimizer: model={model['name']} is fitted in closed form",
+            expected=f"no model.optimizer: model={model} is fitted in closed form",
         )
-    module = {"_target_": "lopgpn_exp.training.NodeClassification", **node}
-    _, options = call_options(module, path="model.optimizer", given=("model_class", "model_options", "trained_on"))
+    types, target = get_type_hints(OptimizerConfig), "lopgpn_exp.training.NodeClassification"
+    options = checked_options(node, types, path="model.optimizer", target=target)
     for key, value in options.items():
         if not math.isfinite(value) or value < 0 or (key == "learning_rate" and value == 0):
             wanted = "a positive number" if key == "learning_rate" else "0 or more"

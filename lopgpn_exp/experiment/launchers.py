@@ -1,4 +1,4 @@
-"""Hydra's side of a sweep: expand, plan, run what is missing, track, report. `hydra/launcher=local|joblib|slurm`."""
+"""Hydra's side of a sweep: expand, compose, hand over. `hydra/launcher=local|joblib|slurm`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -18,10 +17,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.experiment.collect import load_curves, load_results
-from lopgpn_exp.experiment.sweep import Attempt, Job, attempt, shared_trainings, survey
-from lopgpn_exp.experiment.tracking import Tracker
-from lopgpn_exp.report.sweep import SweepBar, show_outcome, show_plan
+from lopgpn_exp.experiment.jobs import Attempt, Job
 
 FAILED = 1
 # Axes that a bare -m adds by itself, and the config value that says how many steps each has for this dataset and model.
@@ -71,38 +67,18 @@ class LocalLauncher(Launcher):
 
     def attempts(self, groups: list[list[Job]]) -> Iterable[list[Attempt]]:
         """Carry out groups of jobs that share a training; yields what became of them as they finish."""
+        from lopgpn_exp.experiment.sweep import attempt
+
         for group in groups:
             for job in group:
                 yield attempt([job])
 
     def _sweep(self, job_overrides: Sequence[Sequence[str]]) -> list[Attempt]:
-        output_dir = Path(self.config.output_dir)
-        tracker = None
-        if self.config.tracking.enabled and not self.config.dry_run:
-            tracker = Tracker(self.config.tracking.uri, self.config.tracking.experiment, output_dir)
-        jobs, attempts = survey(self._configs(job_overrides))
-        todo = [job for job in jobs if not job.done]
-        groups = shared_trainings(todo)
-        show_plan(jobs, attempts, trainings=len(groups), history=load_results(output_dir))
-        if self.config.dry_run:
-            return []
-        if tracker:
-            tracker.open_sweep([job.run_id for job in jobs], name=_sweep_name(jobs))
-            for job in jobs:
-                if job.done:
-                    tracker.add(job.folder, job.config, job.title)
-        with SweepBar(len(todo)) as bar:
-            for finished in self.attempts(groups):
-                attempts += finished
-                bar.advance(finished)
-                for each in finished if tracker else []:
-                    tracker.add_attempt(each)
-        run_ids = {job.run_id for job in jobs}
-        results = load_results(output_dir, run_ids=run_ids)
-        if tracker:
-            tracker.close_sweep(results, load_curves(output_dir, run_ids=run_ids))
-        show_outcome(results, attempts, tracker.uri if tracker else None)
-        return attempts
+        configs = self._configs(job_overrides)
+
+        from lopgpn_exp.experiment.conduct import conduct  # torch and pandas: a mistake found above does without
+
+        return conduct(configs, self.attempts, self.config)
 
     def _configs(self, job_overrides: Sequence[Sequence[str]]) -> list[DictConfig]:
         """The config of each job. Split and init are only set, not composed again: composing takes a quarter second."""
@@ -136,6 +112,8 @@ class JoblibLauncher(LocalLauncher):
     def attempts(self, groups: list[list[Job]]) -> Iterable[list[Attempt]]:
         from joblib import Parallel, delayed
 
+        from lopgpn_exp.experiment.sweep import attempt
+
         parallel = Parallel(
             n_jobs=self.n_jobs, backend="loky", return_as="generator_unordered", pre_dispatch="2*n_jobs"
         )
@@ -153,8 +131,3 @@ def register(*plugins: type) -> None:
     """Hydra takes plugins by a name in the package hydra_plugins alone; ours are entered under such names."""
     for plugin in plugins:
         Plugins.instance().class_name_to_class[f"hydra_plugins.lopgpn_exp.{plugin.__name__}"] = plugin
-
-
-def _sweep_name(jobs: Sequence[Job]) -> str:
-    models, datasets = (sorted({job.kind[i] for job in jobs}) for i in (0, 1))
-    return f"sweep · {', '.join(models)} · {', '.join(datasets)} · {len(jobs)} runs"

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.evaluation import Evaluation
 from lopgpn_exp.experiment.files import folder_written_at_once, link_or_copy, write_json
+
+if TYPE_CHECKING:  # whoever reads results needs no torch
+    from lopgpn_exp.evaluation import Evaluation
 
 SCHEMA = 1
 FILES = ("config.yaml", "predictions.parquet", "result.json")  # a checkpoint may be left behind on a cluster
-KEYS = ("schema", "run_id", "model", "dataset", "split", "init", "scenario", "metrics", "curves", "epochs", "seconds")
-KEYS += ("peak_rss_mb", "versions")
+KEYS = (
+    *("schema", "run_id", "model", "dataset", "split", "init", "scenario"),
+    *("metrics", "curves", "epochs", "seconds", "peak_rss_mb", "versions"),
+)
 
 
 def write_run(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,12 @@ import torch
 
 from lopgpn_exp import __version__
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.evaluation import evaluate
 from lopgpn_exp.experiment.build import Plan
-from lopgpn_exp.experiment.checkpoint import load_model
 from lopgpn_exp.experiment.identity import run_id, training_id
 from lopgpn_exp.experiment.results import SCHEMA, is_complete, read_result, write_run
 from lopgpn_exp.experiment.schema import Stage
 from lopgpn_exp.experiment.trainings import Training, training
 from lopgpn_exp.graph import Graph
-from lopgpn_exp.training import fit
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,17 @@ def run(plan: Plan, *, read: Callable[[Plan], Graph] = read_dataset) -> Outcome:
     located = locate(plan, read=read)
     if located.is_finished and not plan.force:
         return Outcome(located.folder, read_result(located.folder), cached=True)
+    return Outcome(located.folder, _carried_out(located), cached=False)
+
+
+def _carried_out(located: Located) -> dict[str, Any]:
+    """Train, evaluate and write; the result."""
+    from lopgpn_exp.evaluation import evaluate  # pandas and Lightning: a finished run does without
+    from lopgpn_exp.experiment.checkpoint import load_model
+
+    plan = located.plan
+    if plan.stage is not Stage.none:
+        import_module("lopgpn_exp.evaluation.detection")  # scikit-learn: now, so that no phase is charged for it
     trained = _trained(located)
     start = time.perf_counter()
     graph = plan.scenario_transform(located.clean) if plan.stage is Stage.evaluation else located.trained_on
@@ -112,7 +121,7 @@ def run(plan: Plan, *, read: Callable[[Plan], Graph] = read_dataset) -> Outcome:
         title=plan.title,
         checkpoint=trained.checkpoint,
     )
-    return Outcome(located.folder, result, cached=False)
+    return result
 
 
 def _trained(located: Located) -> Training:
@@ -127,6 +136,8 @@ def _trained(located: Located) -> Training:
 
 
 def _train(plan: Plan, graph: Graph, checkpoint: Path) -> Training:
+    from lopgpn_exp.training import fit
+
     fitted = fit(
         graph,
         model_class=plan.model_class,

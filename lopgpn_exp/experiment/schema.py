@@ -35,6 +35,15 @@ class TrainerConfig:
 
 
 @dataclass
+class OptimizerConfig:
+    """The options of `training.NodeClassification`, which it would take Lightning to ask for."""
+
+    learning_rate: float
+    weight_decay: float
+    warmup_epochs: int
+
+
+@dataclass
 class TrackingConfig:
     enabled: bool = MISSING
     uri: str | None = None
@@ -76,17 +85,9 @@ def call_options(
     """
     target = _locate(node["_target_"], path)
     accepted = _parameters(target)
+    types = {key: parameter.annotation for key, parameter in accepted.items() if key not in given}
     options = {key: value for key, value in node.items() if key not in ("_target_", *ours)}
-    for key, value in options.items():
-        if key not in accepted or key in given:
-            known = sorted(set(accepted) - set(given))
-            close = nearest(key, known)
-            raise InputError(
-                f"{path}.{key} is not an option of {node['_target_']}",
-                expected="one of " + ", ".join(known),
-                hint=f"{path}.{close}={value}" if close else "",
-            )
-        options[key] = checked(value, accepted[key].annotation, f"{path}.{key}")
+    options = checked_options(options, types, path=path, target=node["_target_"])
     required = {key for key, parameter in accepted.items() if parameter.default is inspect.Parameter.empty}
     if missing := sorted(required - set(options) - set(given)):
         raise InputError(
@@ -95,6 +96,21 @@ def call_options(
             hint=f"+{path}.{missing[0]}=VALUE",
         )
     return target, options
+
+
+def checked_options(options: Mapping[str, Any], types: Mapping[str, Any], *, path: str, target: str) -> dict[str, Any]:
+    """`options` if each is one that `target` takes, and of its type."""
+    found = {}
+    for key, value in options.items():
+        if key not in types:
+            close = nearest(key, sorted(types))
+            raise InputError(
+                f"{path}.{key} is not an option of {target}",
+                expected="one of " + ", ".join(sorted(types)),
+                hint=f"{path}.{close}={value}" if close else "",
+            )
+        found[key] = checked(value, types[key], f"{path}.{key}")
+    return found
 
 
 def checked(value: Any, annotation: Any, path: str) -> Any:

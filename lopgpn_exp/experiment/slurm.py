@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.experiment.jobs import Attempt, Job, record_failure
 from lopgpn_exp.experiment.launchers import LocalLauncher
 from lopgpn_exp.experiment.results import is_complete
-from lopgpn_exp.experiment.sweep import Attempt, Job, attempt, record_failure
 
 POLL_SECONDS = 2.0
 GRACE_SECONDS = 15.0  # a result may reach a shared folder after its task has left the queue
@@ -76,6 +76,8 @@ class Chunk:
     """The work of one array task; submitit calls `checkpoint` when the scheduler takes its place away."""
 
     def __call__(self, jobs: list[Job]) -> list[Attempt]:
+        from lopgpn_exp.experiment.sweep import attempt  # torch: on the node, not before
+
         return attempt(jobs)
 
     def checkpoint(self, jobs: list[Job]) -> Any:

@@ -6,7 +6,6 @@ import hashlib
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,31 +14,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.build import Plan, plan
+from lopgpn_exp.experiment.jobs import Attempt, Job, record_failure
 from lopgpn_exp.experiment.runner import locate, run
 from lopgpn_exp.graph import Graph
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of a sweep and what is known of it before it runs. It travels to workers: plain values only."""
-
-    config: dict[str, Any]
-    title: str
-    kind: tuple[str, str, bool]  # model, dataset, own training: runs of one kind take about the same time
-    run_id: str
-    training_id: str
-    folder: Path
-    done: bool
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """What became of a job: `error` is None if it finished, else one message; `details` is a defect's traceback."""
-
-    job: Job
-    seconds: float
-    error: str | None = None
-    details: str | None = None
 
 
 class DatasetReader:
@@ -57,27 +34,37 @@ class DatasetReader:
 _reader = DatasetReader()  # of this process, controller or worker
 
 
-def survey(configs: Sequence[DictConfig]) -> tuple[list[Job], list[Attempt]]:
-    """The jobs of a sweep, each identity once, and what cannot even be planned (a wrong value, a missing dataset)."""
+def planned(configs: Sequence[DictConfig]) -> tuple[list[Plan], list[Attempt]]:
+    """The plans of a sweep, and what cannot be planned: a wrong value. No data is read yet."""
+    plans, impossible = [], []
+    for config in configs:
+        try:
+            plans.append(plan(config))
+        except InputError as error:
+            resolved: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+            impossible.append(Attempt(_unnamed(resolved), 0.0, str(error)))
+    return plans, impossible
+
+
+def surveyed(plans: Sequence[Plan]) -> tuple[list[Job], list[Attempt]]:
+    """The jobs of a sweep, each identity once, and what cannot be started: a missing dataset, a split it has not."""
     jobs: dict[str, Job] = {}
     impossible = []
-    for config in configs:
-        resolved: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-        resolved["trainer"]["progress"] = False  # the sweep has a bar of its own
+    for each in plans:
         try:
-            planned = plan(config)
-            located = locate(planned, read=_reader)
+            located = locate(each, read=_reader)
         except InputError as error:
-            impossible.append(Attempt(_unplanned(resolved), 0.0, str(error)))
+            impossible.append(Attempt(_unnamed(each.resolved), 0.0, str(error)))
             continue
+        quiet = {**each.resolved["trainer"], "progress": False}  # the sweep has a bar of its own
         jobs[located.run_id] = Job(
-            config=resolved,
-            title=planned.title,
-            kind=(planned.model, planned.dataset, planned.stage != "training"),
+            config={**each.resolved, "trainer": quiet},
+            title=each.title,
+            kind=(each.model, each.dataset, each.stage != "training"),
             run_id=located.run_id,
             training_id=located.training_id,
             folder=located.folder,
-            done=located.is_finished and not config.force,
+            done=located.is_finished and not each.force,
         )
     return list(jobs.values()), impossible
 
@@ -113,16 +100,8 @@ def _attempt(job: Job) -> Attempt:
     return Attempt(job, time.perf_counter() - start, error, details)
 
 
-def record_failure(job: Job, text: str) -> None:
-    """`error.txt` in the run's own folder, which a later success replaces as a whole."""
-    try:
-        job.folder.mkdir(parents=True, exist_ok=True)
-        (job.folder / "error.txt").write_text(text)
-    except OSError:
-        return  # a full or unwritable disk is what failed, and the summary tells
-
-
-def _unplanned(config: dict[str, Any]) -> Job:
+def _unnamed(config: dict[str, Any]) -> Job:
+    """The job of a config whose identity cannot be known."""
     model, dataset, scenario = (str((config[group] or {}).get("name")) for group in ("model", "dataset", "ood"))
     split = (config["split"] or {}).get("index")
     digest = hashlib.blake2b(repr(config).encode(), digest_size=5).hexdigest()

@@ -13,17 +13,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from filelock import FileLock
 
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.experiment.jobs import Attempt
 from lopgpn_exp.experiment.results import read_result
-from lopgpn_exp.report.aggregate import aggregate, aggregate_curves, compare, metric_columns
 
 if TYPE_CHECKING:
+    import pandas as pd
     from mlflow.tracking import MlflowClient
-
-    from lopgpn_exp.experiment.sweep import Attempt
 
 METRICS_PER_BATCH = 1000  # MLflow's limits
 PARAMS_PER_BATCH = 100
@@ -103,11 +101,13 @@ class Tracker:
 
     def close_sweep(self, results: pd.DataFrame, curves: pd.DataFrame) -> None:
         """Aggregates on the parent: mean, standard error, 95 % interval of every metric, mean curves, comparisons."""
+        from lopgpn_exp.report.aggregate import sweep_metrics, sweep_tables  # pandas: only for a sweep
+
         assert self.parent is not None
         if not results.empty:
-            self._log(self.parent, params=[], metrics=list(_aggregates(results, curves)))
+            self._log(self.parent, params=[], metrics=list(sweep_metrics(results, curves)))
             with TemporaryDirectory() as scratch:
-                for file_name, table in _tables(results, curves).items():
+                for file_name, table in sweep_tables(results, curves).items():
                     table.to_csv(Path(scratch) / file_name, index=False)
                 self.client.log_artifacts(self.parent, scratch)
         self.client.set_terminated(self.parent)
@@ -151,30 +151,6 @@ def _metrics(result: dict[str, Any]) -> Iterator[tuple[str, float, int]]:
         yield f"seconds/{phase}", value, 0
     yield "epochs", result["epochs"], 0
     yield "peak_rss_mb", result["peak_rss_mb"], 0
-
-
-def _aggregates(results: pd.DataFrame, curves: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
-    """Metrics of a sweep's parent: `<dataset>/<model>/<scenario>/<metric>/mean` and so on; curves by step."""
-    for row in aggregate(results).itertuples():
-        path = f"{row.dataset}/{row.model}/{row.scenario}/{row.metric}"
-        for name in ("mean", "se", "low", "high"):
-            if not pd.isna(value := getattr(row, name)):
-                yield f"{path}/{name}", value, 0
-    for row in aggregate_curves(curves).itertuples():
-        path = f"{row.dataset}/{row.model}/{row.scenario}/arc/{row.measure}"
-        yield f"{path}/mean", row.mean, row.percent
-        if not pd.isna(row.se):
-            yield f"{path}/se", row.se, row.percent
-
-
-def _tables(results: pd.DataFrame, curves: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    comparisons = [compare(results, metric) for metric in metric_columns(results)]
-    return {
-        "runs.csv": results,
-        "aggregate.csv": aggregate(results),
-        "curves.csv": aggregate_curves(curves),
-        "comparison.csv": pd.concat(comparisons, ignore_index=True),
-    }
 
 
 def _client(uri: str) -> MlflowClient:

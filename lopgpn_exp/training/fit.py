@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.models import GradientModel
+from lopgpn_exp.models.seeding import seeded
 from lopgpn_exp.training.callbacks import BestState, Progress, StatusLine
 from lopgpn_exp.training.module import (
     Batch,
@@ -28,7 +29,6 @@ from lopgpn_exp.training.module import (
     WholeGraph,
     module_type,
 )
-from lopgpn_exp.training.seeding import seeded
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -42,6 +41,8 @@ def fit_full_batch(
 
     Deviation: the paper takes 20,000 Adam steps at 1e-3 (see `fit_plain_adam`), which ends lower and takes longer.
     """
+    from scipy.optimize import OptimizeResult, minimize  # only for who fits a Gaussian process
+
     parameters = [parameter for parameter in gp.parameters() if parameter.requires_grad]
     limits = np.concatenate([_limits(gp, parameter) for parameter in parameters])
     history: list[float] = []
