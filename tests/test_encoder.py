@@ -76,3 +76,46 @@ def test_the_encoder_is_the_same_with_and_without_the_kernel():
     torch.testing.assert_close(
         single(DenseMatrix(features)), double(DenseMatrix(features.double())).float(), atol=1e-6, rtol=1e-5
     )
+
+
+def test_a_training_step_takes_over_the_product_of_the_validation_before_it():
+    """Same values, same gradient, one product less; and not where weights or features have changed since."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        encoder, fresh = Encoder(6, 8, 3, dropout=0.0), Encoder(6, 8, 3, dropout=0.0)
+        fresh.load_state_dict(encoder.state_dict())
+        features, others = CountingMatrix(torch.randn(30, 6)), DenseMatrix(torch.randn(30, 6))
+
+    def step(which, matrix):
+        which.train()
+        which.zero_grad()
+        output = which(matrix)
+        output.square().sum().backward()
+        return output.detach(), which.hidden.weight.grad.clone()
+
+    def validate():
+        encoder.eval()
+        with torch.no_grad():
+            encoder(features)
+
+    step(encoder, features)
+    validate()
+    before = features.products
+    found = step(encoder, features)
+    assert features.products == before
+    assert all(torch.equal(a, b) for a, b in zip(found, step(fresh, features), strict=True))
+    for change in ("weights", "features"):
+        validate()
+        if change == "weights":
+            for which in (encoder, fresh):
+                which.hidden.weight.data[0, 0] += 1
+        matrix = others if change == "features" else features
+        assert all(torch.equal(a, b) for a, b in zip(step(encoder, matrix), step(fresh, matrix), strict=True))
+
+
+class CountingMatrix(DenseMatrix):
+    products = 0
+
+    def product(self, right):
+        self.products += 1
+        return super().product(right)

@@ -25,14 +25,41 @@ ROWS_OF_A_BLOCK = 2048
 SHORTEST_ROW = 8
 
 
+class _ConstantProduct(torch.autograd.Function):
+    """A product that is known already, or computed here, with the gradient by `transposed_product`."""
+
+    @staticmethod
+    def forward(ctx: Any, right: Tensor, matrix: Matrix, known: list[Tensor]) -> Tensor:
+        ctx.matrix = matrix
+        return known[0] if known else matrix.product(right)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.matrix.transposed_product(grads[0].contiguous()), None, None
+
+
 class Matrix(ABC):
     """A constant matrix: product, rows, and what a mixture needs of its weights."""
 
     shape: tuple[int, int]
     dtype: torch.dtype
 
+    def __matmul__(self, right: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
+        return _ConstantProduct.apply(right, self, [])
+
+    def known_product(
+        self, right: Float[Tensor, "columns width"], product: Float[Tensor, "rows width"]
+    ) -> Float[Tensor, "rows width"]:
+        """As `self @ right`, of which `product` is the value: only the gradient is left to do."""
+        return _ConstantProduct.apply(right, self, [product])
+
     @abstractmethod
-    def __matmul__(self, right: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]: ...
+    def product(self, right: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
+        """The matrix times `right`, without a gradient."""
+
+    @abstractmethod
+    def transposed_product(self, right: Float[Tensor, "rows width"]) -> Float[Tensor, "columns width"]:
+        """The transpose times `right`, without a gradient."""
 
     @abstractmethod
     def rows(self, index: Int[Tensor, " chosen"]) -> Matrix: ...
@@ -59,9 +86,12 @@ class DenseMatrix(Matrix):
         self.values = values
         self.shape, self.dtype = (values.shape[0], values.shape[1]), values.dtype
 
-    def __matmul__(self, right: Tensor) -> Tensor:
+    def product(self, right: Tensor) -> Tensor:
         self.values = self.values.to(right.device)  # moves once, to where the parameters are
         return self.values @ right
+
+    def transposed_product(self, right: Tensor) -> Tensor:
+        return self.values.T @ right
 
     def rows(self, index: Tensor) -> DenseMatrix:
         return DenseMatrix(self.values[index])
@@ -81,18 +111,6 @@ class DenseMatrix(Matrix):
         return sp.csr_array(self.values.numpy())
 
 
-class _ConstantProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, right: Tensor, matrix: SparseMatrix) -> Tensor:
-        ctx.matrix = matrix
-        result = right.new_empty(matrix.shape[0], right.shape[1])
-        return result.addmm_(matrix.csr(right.device), right, beta=0)  # torch's `@` fills and copies a result first
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return ctx.matrix.transposed_product(grads[0].contiguous()), None
-
-
 class SparseMatrix(Matrix):
     """Compressed rows with 32-bit indices (faster than 64); the transpose is made on first use."""
 
@@ -101,8 +119,9 @@ class SparseMatrix(Matrix):
         self._scipy = matrix
         self._torch: dict[tuple[torch.device, bool, int | None], Tensor] = {}
 
-    def __matmul__(self, right: Tensor) -> Tensor:
-        return _ConstantProduct.apply(right, self)
+    def product(self, right: Tensor) -> Tensor:
+        result = right.new_empty(self.shape[0], right.shape[1])
+        return result.addmm_(self.csr(right.device), right, beta=0)  # torch's `@` fills and copies a result first
 
     def rows(self, index: Tensor) -> SparseMatrix:
         return SparseMatrix(self._scipy[index.numpy()], self.dtype)

@@ -167,6 +167,7 @@ def _lean_trainer(accelerator: str, **options: Any) -> pl.Trainer:
             enable_model_summary=False,
             enable_checkpointing=False,
             num_sanity_val_steps=0,
+            inference_mode=False,  # but no_grad: a training step takes over what the validation before it computed
             plugins=[LightningEnvironment()],  # one process, also inside a Slurm job, which is ours and not Lightning's
             **options,
         )
