@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=list(PLAIN), choices=list(PLAIN))
     parser.add_argument("--datasets", nargs="*", default=None, help="any of conf/dataset; default: what is at hand")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of all three; default: all cores")
+    parser.add_argument("--threads", type=int, default=1, help="of all three; default: 1, as of a run")
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 30_000, 100_000, 300_000, 1_000_000])
     parser.add_argument("--output-dir", type=Path, default=Path("outputs/bench"))
     arguments = parser.parse_args()
