@@ -2,11 +2,16 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
+SPLITS ?= 10
+INITS  ?= 1
+DATASETS ?= all
+MODELS ?= all
+JOBS   ?= all
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench test-kill test-slurm test-services lint format ui clean
+.PHONY: help setup run reproduce-tables report test bench test-kill test-slurm test-services lint format ui clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -27,6 +32,12 @@ setup: $(VENV)/.installed-dev  ## Make the virtual environment with all test too
 
 run: $(VENV)/.installed  ## Set up, then run LOP-GPN on the embedded default (ARGS="model=appnp ..." to change it)
 	$(BIN)/python -m lopgpn_exp $(ARGS)
+
+reproduce-tables: $(VENV)/.installed  ## Every table and figure of the paper (SPLITS=10 INITS=1 DATASETS=.. MODELS=.. JOBS=..)
+	$(BIN)/python -m lopgpn_exp.reproduce --splits '$(SPLITS)' --inits '$(INITS)' --datasets '$(DATASETS)' --models '$(MODELS)' --jobs '$(JOBS)' $(ARGS)
+
+report: $(VENV)/.installed  ## The report of reproduce-tables alone, from stored results (ARGS="--readme README.md" too)
+	$(BIN)/python -m lopgpn_exp.reproduce --report $(ARGS)
 
 test: setup  ## Set up, then run the whole test suite (ARGS="-k flow" to choose)
 	$(BIN)/python -m pytest $(ARGS)

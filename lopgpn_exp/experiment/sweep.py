@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -50,7 +52,7 @@ def surveyed(plans: Sequence[Plan]) -> tuple[list[Job], list[Attempt]]:
     """The jobs of a sweep, each identity once, and what cannot be started: a missing dataset, a split it has not."""
     jobs: dict[str, Job] = {}
     impossible = []
-    for each in plans:
+    for each in _sharing_graphs(plans):
         try:
             located = locate(each, read=_reader)
         except InputError as error:
@@ -67,6 +69,30 @@ def surveyed(plans: Sequence[Plan]) -> tuple[list[Job], list[Attempt]]:
             done=located.is_finished and not each.force,
         )
     return list(jobs.values()), impossible
+
+
+def _sharing_graphs(plans: Sequence[Plan]) -> Iterator[Plan]:
+    """The same plans, of which those that need the same graph split it and hash it once: hashing takes longest."""
+    made: dict[str, Graph] = {}
+    last = None
+    for each in plans:
+        if each.dataset_key != last:
+            made, last = {}, each.dataset_key
+        split, scenario = (json.dumps(each.resolved[group], sort_keys=True) for group in ("split", "ood"))
+        yield replace(
+            each,
+            split_graph=_once(made, split, each.split_graph),
+            scenario_transform=_once(made, split + scenario, each.scenario_transform),
+        )
+
+
+def _once(made: dict[str, Graph], key: str, make: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
+    def remembered(graph: Graph) -> Graph:
+        if key not in made:
+            made[key] = make(graph)
+        return made[key]
+
+    return remembered
 
 
 def shared_trainings(jobs: Sequence[Job]) -> list[list[Job]]:

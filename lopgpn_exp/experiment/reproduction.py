@@ -1,0 +1,105 @@
+"""Which runs make up the reproduction of the paper: their configs, and by those their identities."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from pathlib import Path
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import ConfigCompositionException
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.experiment import schema
+from lopgpn_exp.experiment.jobs import Job
+from lopgpn_exp.experiment.sweep import planned, surveyed
+
+SCENARIOS = ("none", "leave_out_classes", "bernoulli", "gaussian")
+FOLDER = re.compile(r"(?P<model>\w+)-(?P<dataset>\w+)-s(?P<split>\d+)-i(?P<init>\d+)-(?P<scenario>\w+)-[0-9a-f]{10}")
+LARGE = 100_000  # nodes from which a synthetic graph is one of the tests of scale
+
+
+def configs(
+    conf: Path,
+    *,
+    models: Iterable[str],
+    datasets: Iterable[str],
+    splits: int,
+    inits: int,
+    settings: Sequence[str] = (),
+    variant: Sequence[str] = (),
+) -> list[DictConfig]:
+    """One config a run of the paper's protocol, dataset by dataset. A dataset or model with fewer steps has fewer.
+
+    Composing takes long, so a scenario's node is composed once and put into each config.
+
+    Args:
+        settings: overrides that change no number, such as `output_dir=...`.
+        variant: overrides that make it another run; a model that has no such value is left out.
+    """
+    schema.register()
+    GlobalHydra.instance().clear()
+    found = []
+    with initialize_config_dir(str(conf), version_base="1.3"):
+        scenarios = [compose("config", overrides=[f"ood={name}"]).ood for name in SCENARIOS]
+        for dataset, model in ((d, m) for d in datasets for m in models):
+            try:
+                base = compose("config", overrides=[f"model={model}", f"dataset={dataset}", *settings, *variant])
+            except ConfigCompositionException:
+                if not variant:
+                    raise
+                continue
+            found += list(_steps(base, scenarios, splits, inits))
+    return found
+
+
+def _steps(base: DictConfig, scenarios: Sequence[DictConfig], splits: int, inits: int) -> Iterator[DictConfig]:
+    limit = base.model.inits or inits
+    for split in range(min(splits, base.split.count)):
+        for init in range(min(inits, limit)):
+            for scenario in scenarios:
+                config = deepcopy(base)
+                with open_dict(config):
+                    config.ood = scenario
+                config.split.index, config.init = split, init
+                yield config
+
+
+def identified(runs: Sequence[DictConfig]) -> list[Job]:
+    """The runs with their identities. A config that is wrong is an error; a dataset that cannot be read has none."""
+    plans, impossible = planned(runs)
+    if impossible:
+        raise InputError(str(impossible[0].error), expected="a config that can be run")
+    return surveyed(plans)[0]
+
+
+def datasets_with_runs(output_dir: Path) -> tuple[set[str], int]:
+    """Datasets that have run folders, and the largest number of initialisations among them."""
+    names = [match for folder in (output_dir / "runs").glob("[!.]*") if (match := FOLDER.fullmatch(folder.name))]
+    return {name["dataset"] for name in names}, max((int(name["init"]) for name in names), default=0) + 1
+
+
+def scale_runs(output_dir: Path) -> dict[str, str]:
+    """Run ids of finished runs on large synthetic graphs, with what sets their data apart.
+
+    A run counts if its own config gives its id under today's code: one of other numerics does not.
+    """
+    found = {}
+    for path in sorted((output_dir / "runs").glob("*-synthetic-*/config.yaml")):
+        config = yaml.safe_load(path.read_text())
+        if config["dataset"].get("num_nodes", 0) >= LARGE:
+            config["output_dir"] = str(output_dir)
+            jobs = identified([OmegaConf.create(config)])
+            if [job.run_id for job in jobs] == [path.parent.name]:
+                sizes = {
+                    key: config["dataset"][key] for key in ("num_nodes", "num_edges", "num_classes", "num_features")
+                }
+                parts = [f"dataset.{key}={value}" for key, value in sizes.items()]
+                found[path.parent.name] = " ".join(
+                    ["dataset=synthetic", *parts, f"split.train={config['split']['train']}"]
+                )
+    return found

@@ -1,0 +1,72 @@
+"""Every published cell beside ours, with a verdict."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lopgpn_exp.report.known import first_covering
+from lopgpn_exp.report.published import COLUMNS, public_code, published
+from lopgpn_exp.report.table1 import CELL, lookup, percent_means
+
+# A difference is noise up to this many points, or up to this many standard errors.
+NOISE_POINTS = 2.0
+NOISE_ERRORS = 2.0
+# Beyond noise, but no other result.
+CLOSE_POINTS = 5.0
+VERDICTS = ("within noise", "close", "different", "not from public code")
+RULE = (
+    f"**within noise**: at most {NOISE_POINTS:g} points or {NOISE_ERRORS:g} standard errors apart; **close**: at most "
+    f"{CLOSE_POINTS:g} points; **different**: more. The published standard errors are all 0.00 and carry no "
+    "information, so the published mean counts as exact and only our own standard error is used: this calls fewer "
+    "differences noise than the unknown truth would. **not from public code**: the authors' public code does not give "
+    "the published value either (see below), so that agreeing with it would be wrong."
+)
+
+
+def verdict(difference: float, error: float) -> str:
+    """Of a difference in points; `error` is NaN where there is one split."""
+    if abs(difference) <= NOISE_POINTS or abs(difference) <= NOISE_ERRORS * error:
+        return VERDICTS[0]
+    return VERDICTS[1] if abs(difference) <= CLOSE_POINTS else VERDICTS[2]
+
+
+def audit(results: pd.DataFrame) -> pd.DataFrame:
+    """One row a published value of which we have ours, in percent; `difference` is ours minus published."""
+    means = percent_means(results)
+    columns = {column.name: column for column in COLUMNS}
+    rows = []
+    for cell in published().to_dict("records"):
+        ours = lookup(means, cell["dataset"], cell["model"], columns[cell["column"]])
+        if ours is None:
+            continue
+        difference = round(ours["mean"] - cell["published"], 6)
+        outside = first_covering("not_from_public_code", cell)
+        of_difference = verdict(difference, ours["se"])
+        explanation = first_covering("explanations", cell)
+        rows.append(
+            cell
+            | {"splits": int(ours["splits"]), "ours": ours["mean"], "se": ours["se"], "difference": difference}
+            | {"verdict": VERDICTS[3] if outside else of_difference}
+            | {"explanation": explanation.why if explanation and not outside and of_difference != VERDICTS[0] else ""}
+        )
+    table = pd.DataFrame(rows).merge(public_code(), on=CELL, how="left")
+    order = [*CELL, "column", "printed", "splits", "ours", "se", "published", "difference", "verdict"]
+    return table[[*order, "public_code", "public_code_splits", "explanation"]]
+
+
+def audit_csv(table: pd.DataFrame) -> pd.DataFrame:
+    """As it is written: two decimals, whole counts."""
+    numbers = ["ours", "se", "published", "difference", "public_code"]
+    return table.assign(
+        **{name: table[name].map(lambda x: "" if pd.isna(x) else f"{x:.2f}") for name in numbers},
+        public_code_splits=table["public_code_splits"].map(lambda x: "" if pd.isna(x) else f"{x:.0f}"),
+        printed=table["printed"].astype(int),
+    )
+
+
+def counts(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """How many cells of each verdict, and the median absolute difference where the public code is no reason."""
+    found = table.groupby([by, "verdict"]).size().unstack(fill_value=0).reindex(columns=list(VERDICTS), fill_value=0)
+    comparable = table[table["verdict"] != VERDICTS[3]]
+    found["median"] = comparable.groupby(by)["difference"].apply(lambda d: d.abs().median())
+    return found

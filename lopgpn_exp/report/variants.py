@@ -1,0 +1,61 @@
+"""Runs that are not of the default config, if there are any: other readings of the paper, and tests of scale."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lopgpn_exp.report.names import NO_VALUE
+from lopgpn_exp.report.table1 import percent_means
+
+SHOWN = (
+    "test/accuracy",
+    "id/accuracy",
+    "ood/auroc/tu",
+    "ood/auroc/au",
+    "ood/auroc/eu",
+    "ood/auroc/eu_pc",
+    "ood/auroc/eu_so",
+)
+MEAN_OF = ["variant", "model", "dataset", "scenario"]
+
+
+def alternatives(results: pd.DataFrame, datasets: list[str]) -> pd.DataFrame:
+    """Each variant on the paper's datasets against the default on the same splits: mean paired differences in points.
+
+    One row a variant, model, dataset and scenario; a column a metric holds `default, difference ± standard error`.
+    """
+    chosen = results[results["dataset"].isin(datasets)]
+    by_split = chosen.groupby([*MEAN_OF, "split"])[[m for m in SHOWN if m in chosen]].mean() * 100
+    rows = []
+    for keys, group in by_split[by_split.index.get_level_values("variant") != ""].groupby(MEAN_OF):
+        try:
+            default = by_split.loc[("", *keys[1:])]
+        except KeyError:
+            continue
+        difference = (group.droplevel(MEAN_OF) - default).dropna(how="all")
+        if len(difference):
+            row = dict(zip(MEAN_OF, keys, strict=True)) | {"splits": len(difference)}
+            rows.append(row | {m: _pair(default.loc[difference.index, m], difference[m]) for m in difference})
+    return pd.DataFrame(rows, columns=[*MEAN_OF, "splits", *SHOWN])
+
+
+def _pair(default: pd.Series, difference: pd.Series) -> str:
+    if difference.isna().all():
+        return NO_VALUE
+    error = f" ± {difference.sem():.1f}" if len(difference) > 1 else ""
+    return f"{default.mean():.1f}, {difference.mean():+.1f}{error}"
+
+
+def scale(results: pd.DataFrame) -> pd.DataFrame:
+    """Means of the runs on synthetic graphs, with what they took. Never part of the paper's table."""
+    chosen = results[results["dataset"] == "synthetic"]
+    if chosen.empty:
+        return pd.DataFrame()
+    means = percent_means(chosen)["mean"].unstack("metric").reset_index()
+    cost = chosen.groupby(["dataset", "model", "scenario"]).agg(
+        variant=("variant", "first"),
+        runs=("run_id", "count"),
+        train=("seconds/train", "mean"),
+        mb=("peak_rss_mb", "max"),
+    )
+    return means.merge(cost.reset_index(), on=["dataset", "model", "scenario"])

@@ -1,0 +1,253 @@
+"""`python -m lopgpn_exp.reproduce`: run what is missing of the paper's experiments, then write the report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lopgpn_exp import NUMERICS_VERSION
+from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
+
+EXAMPLES = """examples:
+  make reproduce-tables     6 models x the datasets that can be had x 10 splits x 4 scenarios
+  make reproduce-tables SPLITS=2 DATASETS=cora_ml MODELS=lop_gpn,gpn_rw JOBS=2
+  make report               the report alone, from the results that are there
+
+The same command goes on where it was stopped.
+"""
+MOST_SPLITS = 10
+FAILED = 1
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """What was asked for, checked."""
+
+    models: tuple[str, ...]
+    datasets: tuple[str, ...]
+    splits: int
+    inits: int
+    jobs: int
+    also: tuple[str, ...]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m lopgpn_exp.reproduce",
+        description="Every number of the paper: ours, beside theirs.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--splits", default="10", help="splits of each dataset, 1 to 10")
+    parser.add_argument("--inits", default="1", help="initialisations of each split")
+    parser.add_argument("--datasets", default="all", help="names, separated by commas")
+    parser.add_argument("--models", default="all", help="names, separated by commas")
+    parser.add_argument("--jobs", default="all", help="runs at once")
+    parser.add_argument(
+        "--also", action="append", default=[], metavar="OVERRIDES", help="report these runs as another reading"
+    )
+    parser.add_argument("--report", action="store_true", help="run nothing: the report from stored results")
+    parser.add_argument("--dry-run", action="store_true", help="stop after the plan")
+    parser.add_argument(
+        "--readme", type=Path, metavar="FILE", help="also bring this README's generated parts up to date"
+    )
+    parser.add_argument("--output-dir", type=Path, default=Path("outputs"))
+    options = parser.parse_args(arguments)
+    try:
+        failed = _report(options) if options.report else _reproduce(options)
+    except InputError as error:
+        sys.stderr.write(f"\nlopgpn_exp: {error}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nInterrupted. Finished runs are kept; the same command goes on from there.\n")
+        sys.exit(130)
+    if failed:
+        sys.exit(FAILED)
+
+
+def knobs(options: argparse.Namespace) -> Knobs:
+    return Knobs(
+        models=_chosen(options.models, MODEL_NAMES, "MODELS"),
+        datasets=_chosen(options.datasets, DATASET_NAMES, "DATASETS"),
+        splits=_number(options.splits, "SPLITS", 1, MOST_SPLITS),
+        inits=_number(options.inits, "INITS", 1, 100),
+        jobs=-1 if options.jobs == "all" else _number(options.jobs, "JOBS", 1, 1024),
+        also=tuple(options.also),
+    )
+
+
+def _chosen(text: str, names: Sequence[str] | dict[str, str], knob: str) -> tuple[str, ...]:
+    if text == "all":
+        return tuple(names)
+    wanted = text.replace(",", " ").split()
+    for name in wanted:
+        if name not in names:
+            close = nearest(name, names)
+            raise InputError(
+                f"{knob} names {name!r}",
+                expected="some of " + ", ".join(names),
+                hint=f"{knob}={close}" if close else "",
+            )
+    if not wanted:
+        raise InputError(f"{knob} is empty", expected="some of " + ", ".join(names), hint=f"{knob}={next(iter(names))}")
+    return tuple(name for name in names if name in wanted)
+
+
+def _number(text: str, knob: str, least: int, most: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= most:
+        raise InputError(
+            f"{knob} is {text!r}", expected=f"a whole number from {least} to {most}", hint=f"{knob}={max(least, 2)}"
+        )
+    return value
+
+
+def _reproduce(options: argparse.Namespace) -> bool:
+    """Run what is missing, then report on exactly these runs; whether any failed."""
+    asked = knobs(options)
+    from lopgpn_exp.cli import config_dir  # Hydra, torch and pandas: a mistake in a knob is told without them
+    from lopgpn_exp.experiment.conduct import conduct
+    from lopgpn_exp.experiment.launchers import JoblibLauncher
+    from lopgpn_exp.experiment.reproduction import configs, identified
+
+    output = [f"output_dir={options.output_dir}"] + (["dry_run=true"] if options.dry_run else [])
+    available, left_out = _available(asked.datasets, output)
+    runs = configs(
+        config_dir(), models=asked.models, datasets=available, splits=asked.splits, inits=asked.inits, settings=output
+    )
+    attempts = conduct(runs, JoblibLauncher(asked.jobs).attempts, runs[0])
+    if options.dry_run:
+        return False
+    run_ids = [job.run_id for job in identified(runs)]
+    _store(options, run_ids, asked, left_out)
+    _write(options)
+    return any(attempt.error is not None for attempt in attempts)
+
+
+def _report(options: argparse.Namespace) -> bool:
+    """Report on the finished runs of the output folder, or on the stored ones where these are more."""
+    asked = knobs(options)
+    from lopgpn_exp.report.reproduction import RUNS
+    from lopgpn_exp.report.store import load_runs
+
+    path = options.output_dir / "reproduction" / RUNS
+    stored = load_runs(path) if path.is_file() else None
+    also = asked.also or tuple(stored.notes.get("variants", ()) if stored else ())
+    found, inits = _finished(options, asked)
+    if stored is None and not found:
+        raise InputError(
+            f"no finished runs of the reproduction in {options.output_dir / 'runs'}, and no {path}",
+            expected="at least one run of the default config on a dataset of the paper",
+            hint="make reproduce-tables",
+        )
+    if stored is None or len(found) >= len(stored.main):
+        left_out = dict(stored.notes.get("left_out", {})) if stored else {}
+        asked = Knobs(asked.models, asked.datasets, asked.splits, inits, asked.jobs, also)
+        _store(options, found, asked, left_out)
+    else:
+        _say(
+            f"The report is made from {path}, which holds {len(stored.main)} runs; "
+            f"{options.output_dir / 'runs'} has {len(found)} of them."
+        )
+        if stored.notes["numerics"] != NUMERICS_VERSION:
+            raise InputError(
+                f"{path} is of numerics version {stored.notes['numerics']}",
+                expected=f"version {NUMERICS_VERSION}: numbers have moved since",
+                hint="make reproduce-tables",
+            )
+    _write(options)
+    return False
+
+
+def _finished(options: argparse.Namespace, asked: Knobs) -> tuple[list[str], int]:
+    """Ids of the finished default runs among those asked for, found by identity: another config is another id."""
+    from lopgpn_exp.cli import config_dir
+    from lopgpn_exp.experiment.reproduction import configs, datasets_with_runs, identified
+
+    present, inits = datasets_with_runs(options.output_dir)
+    datasets = [name for name in asked.datasets if name in present]
+    output = [f"output_dir={options.output_dir}"]
+    runs = configs(
+        config_dir(), models=asked.models, datasets=datasets, splits=asked.splits, inits=inits, settings=output
+    )
+    return [job.run_id for job in identified(runs) if job.done], inits
+
+
+def _available(datasets: Sequence[str], output: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Datasets that can be read or downloaded, and of the others what the report says of them."""
+    from lopgpn_exp.cli import config_dir
+    from lopgpn_exp.experiment.build import plan
+    from lopgpn_exp.experiment.reproduction import configs
+
+    available, left_out = [], {}
+    for name in datasets:
+        (config, *_) = configs(config_dir(), models=["gkde"], datasets=[name], splits=1, inits=1, settings=output)
+        try:
+            plan(config).read()
+        except InputError as error:
+            _say(f"{DATASET_NAMES[name]} is left out: {error.what}")
+            last = error
+            left_out[name] = "its data was not there and could not be downloaded where these runs were made"
+        else:
+            available.append(name)
+    if not available:
+        raise last
+    return available, left_out
+
+
+def _store(options: argparse.Namespace, run_ids: Sequence[str], asked: Knobs, left_out: dict[str, str]) -> None:
+    """`runs.parquet`: these runs, those of other readings that are finished, and the tests of scale."""
+    from lopgpn_exp.cli import config_dir
+    from lopgpn_exp.experiment.collect import read_results
+    from lopgpn_exp.experiment.reproduction import configs, datasets_with_runs, identified, scale_runs
+    from lopgpn_exp.report.reproduction import RUNS
+    from lopgpn_exp.report.store import save_runs
+
+    present, _ = datasets_with_runs(options.output_dir)
+    datasets = [name for name in asked.datasets if name in present]
+    variants = dict.fromkeys(run_ids, "")
+    for words in asked.also:
+        runs = configs(
+            config_dir(),
+            models=asked.models,
+            datasets=datasets,
+            splits=asked.splits,
+            inits=1,
+            settings=[f"output_dir={options.output_dir}"],
+            variant=words.split(),
+        )
+        variants = {job.run_id: words for job in identified(runs) if job.done} | variants
+    variants |= scale_runs(options.output_dir)
+    results = read_results(options.output_dir, run_ids=variants)
+    if not any(variants[result["run_id"]] == "" for result in results):
+        raise InputError(
+            "no run of the reproduction has finished", expected="at least one", hint="see the messages above"
+        )
+    notes = {"numerics": NUMERICS_VERSION, "left_out": left_out, "variants": list(asked.also)}
+    save_runs(options.output_dir / "reproduction" / RUNS, results, variants=variants, notes=notes)
+
+
+def _write(options: argparse.Namespace) -> None:
+    from lopgpn_exp.report.outcome import show_reproduction
+    from lopgpn_exp.report.readme import update_readme
+    from lopgpn_exp.report.reproduction import write_reproduction
+
+    done = write_reproduction(options.output_dir / "reproduction")
+    if options.readme is not None:
+        update_readme(options.readme, done)
+    show_reproduction(done)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
