@@ -15,7 +15,7 @@ from lopgpn_exp.report.reproduction import Reproduction
 def readme_parts(done: Reproduction) -> dict[str, str]:
     """By the name in their markers, `<!-- table1 -->` and `<!-- /table1 -->`."""
     return {
-        "table1": typeset.to_markdown(done.runs.main).strip(),
+        "table1": typeset.to_markdown(typeset.grid(done.runs.main)).strip(),
         "audit": to_markdown(list(summary(done.runs, done.audit, done.claims))).strip(),
     }
 

@@ -70,6 +70,7 @@ def write_reproduction(folder: Path, *, runs_file: Path | None = None, figures: 
 
 def _write_table1(folder: Path, results: pd.DataFrame) -> None:
     table1_csv(results).to_csv(folder / "table1.csv", index=False)
-    (folder / "table1.tex").write_text(typeset.to_latex(results))
-    (folder / "table1.md").write_text(typeset.to_markdown(results))
-    (folder / "table1.html").write_text(typeset.to_html(results))
+    rows = typeset.grid(results)
+    (folder / "table1.tex").write_text(typeset.to_latex(rows))
+    (folder / "table1.md").write_text(typeset.to_markdown(rows))
+    (folder / "table1.html").write_text(typeset.to_html(rows))

@@ -5,7 +5,7 @@ One decimal: the standard errors are around half a point. The CSV has two, as pu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -64,12 +64,12 @@ def _cell(means: pd.DataFrame, key: tuple[str, str, str, str], mark: str) -> Cel
     return Cell(f"{mean:.1f}", mark, f"{mean:.2f}{spread}, {splits:.0f} splits")
 
 
-def to_markdown(results: pd.DataFrame) -> str:
+def to_markdown(rows: Sequence[Row]) -> str:
     head = ["dataset", "model", "Acc"]
     head += [f"{_short(scenario)} {_head(metric)}" for scenario, metric in SHOWN[1:]]
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * len(SHOWN)]
     wrap = {"best": "**{}**", "tied": "_{}_", "": "{}"}
-    for row in grid(results):
+    for row in rows:
         cells = [wrap[cell.mark].format(cell.text) for cell in row.cells]
         lines.append("| " + " | ".join([row.dataset if row.first else "", row.model, *cells]) + " |")
     legend = "LOC: leave-out classes; Ber: features Ber(0.5); N: features N(0, 1). "
@@ -77,11 +77,11 @@ def to_markdown(results: pd.DataFrame) -> str:
     return "\n".join([*lines, "", note, ""])
 
 
-def to_latex(results: pd.DataFrame) -> str:
+def to_latex(rows: Sequence[Row]) -> str:
     """A document of its own; the tabular can be lifted out of it (packages booktabs and multirow)."""
     wrap = {"best": r"\textbf{{{}}}", "tied": r"\underline{{{}}}", "": "{}"}
     body = []
-    for row in grid(results):
+    for row in rows:
         if row.first and body:
             body.append(r"\midrule")
         words = row.dataset.replace(" ", r"\\")
@@ -121,24 +121,24 @@ def to_latex(results: pd.DataFrame) -> str:
     )
 
 
-def to_html(results: pd.DataFrame) -> str:
+def to_html(rows: Sequence[Row]) -> str:
     note = CAPTION + "In each column " + MARKED.format(best="bold", tied="underlined")
     lines = [
         "<h1>Table 1</h1>",
         f"<p>{escape(note)} Point at a number for its standard error.</p>",
-        *html_table(results),
+        *_html_table(rows),
     ]
     return page("Table 1", "\n".join(lines))
 
 
-def html_table(results: pd.DataFrame) -> Iterator[str]:
+def _html_table(rows: Sequence[Row]) -> Iterator[str]:
     yield '<div class="wide"><table class="paper"><thead>'
     groups = "".join(f'<th colspan="6" class="group">{escape(SCENARIO_NAMES[name])}</th>' for name in SCENARIOS)
     yield f'<tr><th rowspan="2">dataset</th><th rowspan="2">model</th><th class="group">clean</th>{groups}</tr>'
     names = "".join(f"<th{_group(metric)}>{_html_head(metric)}</th>" for _, metric in SHOWN)
     yield f"<tr>{names}</tr></thead>"
     body: list[str] = []
-    for row in grid(results):
+    for row in rows:
         if row.first:
             body.append("</tbody><tbody>" if body else "<tbody>")
         dataset = f'<th rowspan="{row.size}" class="dataset">{escape(row.dataset)}</th>' if row.first else ""

@@ -1,0 +1,148 @@
+"""`python -m lopgpn_exp.reproduce`: the knobs, which runs count, and where the report comes from."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from lopgpn_exp import reproduce
+from lopgpn_exp.cli import config_dir
+from lopgpn_exp.experiment.build import plan
+from lopgpn_exp.experiment.reproduction import configs, identified
+from lopgpn_exp.experiment.runner import locate, run
+from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
+from tests.published_runs import save_published
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def call(capsys, *words: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command."""
+    code = 0
+    try:
+        reproduce.main(list(words))
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--splits", "abc"], "SPLITS is 'abc'\n  expected: a whole number from 1 to 10"),
+        (["--splits", "11"], "SPLITS is '11'"),
+        (["--inits", "0"], "INITS is '0'"),
+        (["--jobs", "0"], "JOBS is '0'\n  expected: a whole number from 1 to 1024"),
+        (["--models", "foo"], "MODELS names 'foo'\n  expected: some of appnp"),
+        (["--models", "lopgpn"], "try:      MODELS=lop_gpn"),
+        (["--datasets", "cora_ml,digits"], "DATASETS names 'digits'"),
+        (["--datasets", ","], "DATASETS is empty"),
+        (["--report", "--splits", "x"], "SPLITS is 'x'"),
+        (["--report"], "no finished runs of the reproduction"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
+)
+def test_a_wrong_knob_is_one_message_before_anything_runs(capsys, tmp_path, words, message):
+    code, _, err = call(capsys, *words, "--output-dir", str(tmp_path / "outputs"))
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_knobs_reach_the_command_through_make():
+    line = ["make", "-n", "reproduce-tables", "SPLITS=3", "DATASETS=cora_ml pubmed", "MODELS=gkde", "JOBS=2"]
+    shown = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    words = "--splits '3' --inits '1' --datasets 'cora_ml pubmed' --models 'gkde' --jobs '2'"
+    assert words in shown
+
+
+def test_the_plan_is_the_papers_protocol():
+    """Six models, four scenarios, ten splits; one split of OGBN Arxiv, one initialisation where nothing is random."""
+    found = configs(config_dir(), models=MODEL_NAMES, datasets=["cora_ml", "ogbn_arxiv"], splits=10, inits=2)
+    table = pd.DataFrame([{"m": c.model.name, "d": c.dataset.name, "s": c.split.index, "i": c.init} for c in found])
+    counts = table.groupby(["d", "m"]).size()
+    assert counts["cora_ml"].to_dict() == {m: 40 if m in ("gkde", "matern_ggp") else 80 for m in MODEL_NAMES}
+    assert counts["ogbn_arxiv"].to_dict() == {m: 4 if m in ("gkde", "matern_ggp") else 8 for m in MODEL_NAMES}
+
+
+def test_a_variant_is_another_run_and_only_of_models_that_have_it(real_data, monkeypatch):
+    monkeypatch.setenv("LOPGPN_DATA", str(real_data))
+    options = {"models": ["gkde", "lop_gpn"], "datasets": ["cora_ml"], "splits": 1, "inits": 1}
+    default = identified(configs(config_dir(), **options))
+    power = identified(configs(config_dir(), **options, variant=["model.dispersion=power"]))
+    assert {job.kind[0] for job in default} == {"gkde", "lop_gpn"}
+    assert {job.kind[0] for job in power} == {"lop_gpn"}
+    assert not {job.run_id for job in default} & {job.run_id for job in power}
+
+
+def test_sharing_graphs_changes_no_identity(real_data, monkeypatch):
+    monkeypatch.setenv("LOPGPN_DATA", str(real_data))
+    found = configs(config_dir(), models=["gkde", "appnp"], datasets=["cora_ml", "citeseer"], splits=2, inits=1)
+    assert [job.run_id for job in identified(found)] == [locate(plan(config)).run_id for config in found]
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_runs_what_is_missing_and_reports_on_exactly_that(real_data, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("LOPGPN_DATA", str(real_data))
+    outputs = tmp_path / "outputs"
+    words = ["--models", "gkde", "--datasets", "cora_ml", "--splits", "2", "--jobs", "1", "--output-dir", str(outputs)]
+    code, out, err = call(capsys, *words, "--dry-run")
+    assert code == 0, err
+    assert "8 runs: 0 already done, 8 to do" in out
+    (stray, *_) = configs(
+        config_dir(),
+        models=["gkde"],
+        datasets=["cora_ml"],
+        splits=1,
+        inits=1,
+        settings=[f"output_dir={outputs}", "tracking=none"],
+        variant=["model.max_hops=1"],
+    )
+    run(plan(stray))
+    code, out, err = call(capsys, *words)
+    assert code == 0, err
+    assert "8 runs: 0 already done, 8 to do" in out
+    assert "next " in out
+    report = outputs / "reproduction"
+    table = pd.read_parquet(report / "runs.parquet", columns=["split", "scenario", "variant"])
+    assert len(table) == 8
+    first = (report / "table1.csv").read_text()
+    assert "OGBN Arxiv is left out" in (report / "audit.md").read_text()
+
+    code, out, err = call(capsys, "--report", "--output-dir", str(outputs), "--also", "model.max_hops=1")
+    assert code == 0, err
+    assert (report / "table1.csv").read_text() == first  # the stray run is another reading, and no part of the table
+    assert "`model.max_hops=1`" in (report / "audit.md").read_text()
+
+    shutil.rmtree(outputs / "runs")
+    code, out, err = call(capsys, "--report", "--output-dir", str(outputs))
+    assert code == 0, err
+    assert "runs.parquet, which holds 8 runs" in out
+    assert (report / "table1.csv").read_text() == first
+
+
+def test_a_dataset_that_cannot_be_had_is_named_and_the_others_go_on(monkeypatch, capsys, tmp_path):
+    """Without data and without a network nothing is left: each dataset is named, then one message."""
+    monkeypatch.setenv("LOPGPN_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("torch_geometric.data.download_url", _no_network)
+    monkeypatch.setattr("torch_geometric.datasets.citation_full.download_url", _no_network)
+    words = ["--datasets", "cora_ml,pubmed", "--output-dir", str(tmp_path / "outputs")]
+    code, out, err = call(capsys, *words)
+    assert code == 2
+    assert all(f"{DATASET_NAMES[name]} is left out" in out for name in ("cora_ml", "pubmed"))
+    assert "could not be downloaded" in err
+
+
+def _no_network(*_, **__):
+    raise OSError("no network")
+
+
+def test_stored_results_of_older_numerics_are_refused(capsys, tmp_path, monkeypatch):
+    save_published(tmp_path / "reproduction" / "runs.parquet", datasets=("cora_ml",))
+    monkeypatch.setattr(reproduce, "NUMERICS_VERSION", 99)
+    code, _, err = call(capsys, "--report", "--output-dir", str(tmp_path))
+    assert code == 2
+    assert "is of numerics version 2" in err
