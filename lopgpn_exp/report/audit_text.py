@@ -13,6 +13,7 @@ from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Pictu
 from lopgpn_exp.report.known import known
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES, SCENARIO_NAMES, metric_name
 from lopgpn_exp.report.store import Runs
+from lopgpn_exp.report.variants import SHOWN
 
 GROUPS = {"model": MODEL_NAMES, "scenario": SCENARIO_NAMES, "dataset": DATASET_NAMES}
 
@@ -36,7 +37,7 @@ def audit_text(runs: Runs, table: pd.DataFrame, claims: list[Claim], scatter_svg
 
 
 def summary(runs: Runs, table: pd.DataFrame, claims: list[Claim]) -> Iterator[Block]:
-    """What a reader with one minute gets."""
+    """What a reader with one minute gets: how much agrees, and which claims hold."""
     printed = table[table["printed"]]
     found = printed["verdict"].value_counts().reindex(list(VERDICTS), fill_value=0)
     comparable = printed[printed["verdict"] != VERDICTS[3]]
@@ -78,9 +79,10 @@ def left_out(runs: Runs) -> Iterator[Block]:
 
 def _by_group(table: pd.DataFrame) -> Iterator[Block]:
     printed = table[table["printed"]]
+    yield Heading(2, "Where it agrees")
     for by, names in GROUPS.items():
         yield _counted(counts(printed, by), by, [n for n in names if (printed[by] == n).any()], names.__getitem__)
-    order = list(dict.fromkeys(printed["metric"]))
+    order = [metric for metric in SHOWN if (printed["metric"] == metric).any()]
     yield _counted(counts(printed, "metric"), "measure", order, metric_name)
 
 
@@ -91,10 +93,10 @@ def _counted(found: pd.DataFrame, by: str, order: list[str], name: Callable[[str
 
 def _claims(claims: list[Claim]) -> Iterator[Block]:
     if claims:
-        yield Heading(2, "Claims of the paper's text")
+        yield Heading(2, "How the claims were decided")
         yield Table(
-            ["claim", "paper", "rule", "outcome", "evidence"],
-            [[c.name, f"“{c.words}” ({c.where})", c.rule, f"**{c.verdict}**", c.evidence] for c in claims],
+            ["claim", "paper", "rule", "outcome"],
+            [[c.name, f"“{c.words}” ({c.where})", c.rule, f"**{c.verdict}**"] for c in claims],
             9,
         )
 
