@@ -36,27 +36,7 @@ class Knobs:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m lopgpn_exp.reproduce",
-        description="Every number of the paper: ours, beside theirs.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--splits", default="10", help="splits of each dataset, 1 to 10")
-    parser.add_argument("--inits", default="1", help="initialisations of each split")
-    parser.add_argument("--datasets", default="all", help="names, separated by commas")
-    parser.add_argument("--models", default="all", help="names, separated by commas")
-    parser.add_argument("--jobs", default="all", help="runs at once")
-    parser.add_argument(
-        "--also", action="append", default=[], metavar="OVERRIDES", help="report these runs as another reading"
-    )
-    parser.add_argument("--report", action="store_true", help="run nothing: the report from stored results")
-    parser.add_argument("--dry-run", action="store_true", help="stop after the plan")
-    parser.add_argument(
-        "--readme", type=Path, metavar="FILE", help="also bring this README's generated parts up to date"
-    )
-    parser.add_argument("--output-dir", type=Path, default=Path("outputs"))
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         failed = _report(options) if options.report else _reproduce(options)
     except InputError as error:
@@ -67,6 +47,28 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
     if failed:
         sys.exit(FAILED)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="python -m lopgpn_exp.reproduce",
+        description="Every number of the paper: ours, beside theirs.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--splits", default="10", help="splits of each dataset, 1 to 10")
+    made.add_argument("--inits", default="1", help="initialisations of each split")
+    made.add_argument("--datasets", default="all", help="names, separated by commas")
+    made.add_argument("--models", default="all", help="names, separated by commas")
+    made.add_argument("--jobs", default="all", help="runs at once")
+    made.add_argument(
+        "--also", action="append", default=[], metavar="OVERRIDES", help="report these runs as another reading"
+    )
+    made.add_argument("--report", action="store_true", help="run nothing: the report from stored results")
+    made.add_argument("--dry-run", action="store_true", help="stop after the plan")
+    made.add_argument("--readme", type=Path, metavar="FILE", help="also bring this README's generated parts up to date")
+    made.add_argument("--output-dir", type=Path, default=Path("outputs"))
+    return made
 
 
 def knobs(options: argparse.Namespace) -> Knobs:

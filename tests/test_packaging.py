@@ -22,6 +22,8 @@ def installed(tmp_path_factory) -> Path:
     (wheel,) = folder.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "lopgpn_exp/conf/config.yaml" in names
+    report = ("published/table1.csv", "published/public_code.csv", "known.yaml", "defaults.yaml")
+    assert {f"lopgpn_exp/report/{name}" for name in report} <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "outputs/"))]
     target = folder / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]

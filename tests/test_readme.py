@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lopgpn_exp import load_results, results, tune
+from lopgpn_exp import load_results, reproduce, results, tune
 from tests.test_cli import command  # noqa: F401  (a fixture)
 from tests.test_experiment import TINY
 
@@ -71,12 +71,25 @@ def test_search_lines(line, monkeypatch, tmp_path):
 
 
 def test_make_lines_are_what_ci_runs():
+    """Or what tests/test_reproduce.py runs on one model: the whole reproduction takes hours."""
     targets = {line.split()[1] for line in LINES if line.startswith("make ")}
-    assert targets == {"run", "test"}
+    assert targets == {"run", "test", "reproduce-tables", "report"}
     ci = (ROOT / ".ci" / "run").read_text()
-    assert all(f"make {target}" in ci for target in targets)
+    assert all(f"make {target}" in ci for target in ("run", "test"))
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert all(f"make {target}" in listed for target in targets)
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith(("make reproduce", "make report"))])
+def test_reproduction_lines_name_knobs_that_exist(line):
+    """As make would run it, the command's own checks included; nothing is run."""
+    shown = subprocess.run(
+        ["make", "-n", *shlex.split(line, comments=True)[1:]], cwd=ROOT, capture_output=True, text=True
+    )
+    (recipe,) = [text for text in shown.stdout.splitlines() if "-m lopgpn_exp.reproduce" in text]
+    words = shlex.split(recipe)[3:]
+    assert ("--report" in words) == line.startswith("make report")
+    assert reproduce.knobs(reproduce.parser().parse_args(words)).splits in (2, 10)
 
 
 def test_the_python_example(tmp_path):
