@@ -226,7 +226,7 @@ def _store(options: argparse.Namespace, run_ids: Sequence[str], asked: Knobs, le
             variant=words.split(),
         )
         variants = {job.run_id: words for job in identified(runs) if job.done} | variants
-    variants |= scale_runs(options.output_dir)
+    variants |= scale_runs(config_dir(), options.output_dir)
     results = read_results(options.output_dir, run_ids=variants)
     if not any(variants[result["run_id"]] == "" for result in results):
         raise InputError(

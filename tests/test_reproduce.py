@@ -9,11 +9,13 @@ import pytest
 
 from lopgpn_exp import reproduce
 from lopgpn_exp.cli import config_dir
+from lopgpn_exp.experiment import reproduction
 from lopgpn_exp.experiment.build import plan
 from lopgpn_exp.experiment.reproduction import configs, identified
 from lopgpn_exp.experiment.runner import locate, run
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
 from tests.published_runs import save_published
+from tests.test_experiment import outcome
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -82,6 +84,17 @@ def test_sharing_graphs_changes_no_identity(real_data, monkeypatch):
     monkeypatch.setenv("LOPGPN_DATA", str(real_data))
     found = configs(config_dir(), models=["gkde", "appnp"], datasets=["cora_ml", "citeseer"], splits=2, inits=1)
     assert [job.run_id for job in identified(found)] == [locate(plan(config)).run_id for config in found]
+
+
+def test_large_synthetic_runs_are_found_with_what_sets_them_apart(monkeypatch, tmp_path):
+    done = outcome(tmp_path, "model=gkde")
+    assert reproduction.scale_runs(config_dir(), tmp_path) == {}
+    monkeypatch.setattr(reproduction, "LARGE", 300)
+    (variant,) = reproduction.scale_runs(config_dir(), tmp_path).values()
+    assert {"dataset.num_nodes=300", "dataset.signal=2", "trainer.max_epochs=6"} <= set(variant.split())
+    assert "model." not in variant
+    done.folder.rename(done.folder.with_name(done.folder.name[:-1] + "x"))  # an id that today's code does not give
+    assert reproduction.scale_runs(config_dir(), tmp_path) == {}
 
 
 @pytest.mark.filterwarnings("ignore")  # MLflow's own

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
@@ -83,8 +84,8 @@ def datasets_with_runs(output_dir: Path) -> tuple[set[str], int]:
     return {name["dataset"] for name in names}, max((int(name["init"]) for name in names), default=0) + 1
 
 
-def scale_runs(output_dir: Path) -> dict[str, str]:
-    """Run ids of finished runs on large synthetic graphs, with what sets their data apart.
+def scale_runs(conf: Path, output_dir: Path) -> dict[str, str]:
+    """Run ids of finished runs on large synthetic graphs, with all that sets them apart from a default run.
 
     A run counts if its own config gives its id under today's code: one of other numerics does not.
     """
@@ -95,11 +96,25 @@ def scale_runs(output_dir: Path) -> dict[str, str]:
             config["output_dir"] = str(output_dir)
             jobs = identified([OmegaConf.create(config)])
             if [job.run_id for job in jobs] == [path.parent.name]:
-                sizes = {
-                    key: config["dataset"][key] for key in ("num_nodes", "num_edges", "num_classes", "num_features")
-                }
-                parts = [f"dataset.{key}={value}" for key, value in sizes.items()]
-                found[path.parent.name] = " ".join(
-                    ["dataset=synthetic", *parts, f"split.train={config['split']['train']}"]
-                )
+                found[path.parent.name] = _difference(conf, config)
     return found
+
+
+def _difference(conf: Path, config: dict[str, Any]) -> str:
+    """The overrides that lead from the default of this model to a config."""
+    (default, *_) = configs(conf, models=[config["model"]["name"]], datasets=["synthetic"], splits=1, inits=1)
+    plain = dict(_flat(OmegaConf.to_container(default, resolve=True)))
+    return " ".join(f"{key}={value}" for key, value in _flat(config) if plain.get(key) != value)
+
+
+def _flat(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Values that set runs apart, by their dotted names."""
+    for key, value in node.items():
+        name = f"{path}.{key}" if path else str(key)
+        if isinstance(value, dict) and name not in ("ood", "tracking"):
+            yield from _flat(value, name)
+        elif name.startswith(("model.", "dataset.", "split.", "trainer.")) and name not in (
+            "split.index",
+            "trainer.progress",
+        ):
+            yield name, value

@@ -54,14 +54,16 @@ def _alternatives(runs: Runs) -> Iterator[Block]:
 
 
 def _scale(runs: Runs) -> Iterator[Block]:
-    table = scale(runs.results)
-    if len(table):
+    tables = scale(runs.results)
+    if tables:
         yield Heading(2, "At the size of OGBN Arxiv: a synthetic graph")
         yield Paragraph(
-            f"`{table['variant'].iloc[0]}`. These runs show cost and that nothing breaks at this size. They are no "
-            "results on OGBN Arxiv and enter no table above."
+            "These runs show the cost, and that nothing breaks at this size. They are no results on OGBN Arxiv and "
+            "enter no table above."
         )
+    for variant, table in tables.items():
         shown = [m for m in SHOWN if m in table]
+        yield Paragraph(f"`{variant}`")
         yield Table(
             ["model", "scenario", "runs", "training", "memory", *map(metric_name, shown)],
             [

@@ -14,7 +14,7 @@ MARKERS = {"none": "D", "leave_out_classes": "o", "bernoulli": "^", "gaussian": 
 
 def scatter(table: pd.DataFrame) -> Figure:
     """Printed cells; hollow where the public code does not give the published value either."""
-    figure = Figure(figsize=(7.2, 6), layout="constrained")
+    figure = Figure(figsize=(7.2, 5.3), layout="constrained")
     axes = figure.subplots()
     axes.fill_between(
         [0, 100], [-NOISE_POINTS, 100 - NOISE_POINTS], [NOISE_POINTS, 100 + NOISE_POINTS], color="#DDDDDD"

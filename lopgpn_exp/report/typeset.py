@@ -91,25 +91,26 @@ def to_latex(rows: Sequence[Row]) -> str:
     scenarios = {"leave_out_classes": "Leave-out classes", "bernoulli": r"$\mathbf{x}^{(v)} \sim \mathrm{Ber}(0.5)$"}
     scenarios["gaussian"] = r"$\mathbf{x}^{(v)} \sim \mathcal{N}(0,1)$"
     groups = " & ".join(rf"\multicolumn{{6}}{{c}}{{{scenarios[name]}}}" for name in SCENARIOS)
-    kinds = " & ".join([r"\textbf{ID} & \multicolumn{5}{c}{\textbf{OOD-AUC-ROC}}"] * len(SCENARIOS))
-    measures = " & ".join(r"\textbf{Acc} & " + " & ".join(map(_latex_measure, MEASURES)) for _ in SCENARIOS)
+    kinds = " & ".join([r"\multicolumn{1}{c}{\textbf{ID}} & \multicolumn{5}{c}{\textbf{OOD-AUC-ROC}}"] * len(SCENARIOS))
+    names = [r"\textbf{Acc}", *map(_latex_measure, MEASURES)] * len(SCENARIOS)
+    measures = " & ".join(rf"\multicolumn{{1}}{{c}}{{{name}}}" for name in names)
     note = CAPTION + "In each column " + MARKED.format(best="bold", tied="underlined").replace("%", r"\%")
     return "\n".join(
         [
             r"\documentclass{article}",
             r"\usepackage[utf8]{inputenc}",
             r"\usepackage[T1]{fontenc}",
-            r"\usepackage[a3paper,landscape,margin=1cm]{geometry}",
+            r"\usepackage[a4paper,landscape,margin=1cm]{geometry}",
             r"\usepackage{booktabs,multirow}",
             r"\pagestyle{empty}",
             r"\begin{document}",
             r"\begin{table}",
             r"\centering\small\setlength{\tabcolsep}{3pt}",
             r"\caption{" + note + "}",
-            r"\begin{tabular}{cr r" + " rrrrrr" * len(SCENARIOS) + "}",
-            rf"& & & {groups} \\",
-            rf"& & \textbf{{Clean}} & {kinds} \\",
-            rf"& & \textbf{{Acc}} & {measures} \\",
+            r"\begin{tabular}{c r | r" + " | r rrrrr" * len(SCENARIOS) + "}",
+            rf"\multicolumn{{3}}{{c}}{{}} & {groups} \\",
+            rf"\multicolumn{{2}}{{c}}{{}} & \multicolumn{{1}}{{c}}{{\textbf{{Clean}}}} & {kinds} \\",
+            rf"\multicolumn{{2}}{{c}}{{}} & \multicolumn{{1}}{{c}}{{\textbf{{Acc}}}} & {measures} \\",
             r"\toprule",
             *body,
             r"\bottomrule",

@@ -46,16 +46,13 @@ def _pair(default: pd.Series, difference: pd.Series) -> str:
     return f"{default.mean():.1f}, {difference.mean():+.1f}{error}"
 
 
-def scale(results: pd.DataFrame) -> pd.DataFrame:
-    """Means of the runs on synthetic graphs, with what they took. Never part of the paper's table."""
-    chosen = results[results["dataset"] == "synthetic"]
-    if chosen.empty:
-        return pd.DataFrame()
-    means = percent_means(chosen)["mean"].unstack("metric").reset_index()
-    cost = chosen.groupby(["dataset", "model", "scenario"]).agg(
-        variant=("variant", "first"),
-        runs=("run_id", "count"),
-        train=("seconds/train", "mean"),
-        mb=("peak_rss_mb", "max"),
-    )
-    return means.merge(cost.reset_index(), on=["dataset", "model", "scenario"])
+def scale(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """By variant, means of the runs on synthetic graphs and what they took. Never part of the paper's table."""
+    tables = {}
+    for variant, chosen in results[results["dataset"] == "synthetic"].groupby("variant"):
+        means = percent_means(chosen)["mean"].unstack("metric").reset_index()
+        cost = chosen.groupby(["dataset", "model", "scenario"]).agg(
+            runs=("run_id", "count"), train=("seconds/train", "mean"), mb=("peak_rss_mb", "max")
+        )
+        tables[str(variant)] = means.merge(cost.reset_index(), on=["dataset", "model", "scenario"])
+    return tables
