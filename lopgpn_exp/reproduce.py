@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lopgpn_exp import NUMERICS_VERSION
@@ -142,7 +142,7 @@ def _report(options: argparse.Namespace) -> bool:
     path = options.output_dir / "reproduction" / RUNS
     stored = load_runs(path) if path.is_file() else None
     also = asked.also or tuple(stored.notes.get("variants", ()) if stored else ())
-    found, inits = _finished(options, asked)
+    found = _finished(options, asked)
     if stored is None and not found:
         raise InputError(
             f"no finished runs of the reproduction in {options.output_dir / 'runs'}, and no {path}",
@@ -151,8 +151,7 @@ def _report(options: argparse.Namespace) -> bool:
         )
     if stored is None or len(found) >= len(stored.main):
         left_out = dict(stored.notes.get("left_out", {})) if stored else {}
-        asked = Knobs(asked.models, asked.datasets, asked.splits, inits, asked.jobs, also)
-        _store(options, found, asked, left_out)
+        _store(options, found, replace(asked, also=also), left_out)
     else:
         _say(
             f"The report is made from {path}, which holds {len(stored.main)} runs; "
@@ -168,18 +167,23 @@ def _report(options: argparse.Namespace) -> bool:
     return False
 
 
-def _finished(options: argparse.Namespace, asked: Knobs) -> tuple[list[str], int]:
-    """Ids of the finished default runs among those asked for, found by identity: another config is another id."""
+def _finished(options: argparse.Namespace, asked: Knobs, variant: str = "") -> list[str]:
+    """Ids of the finished runs among those asked for, found by identity: another config is another id."""
     from lopgpn_exp.cli import config_dir
-    from lopgpn_exp.experiment.reproduction import configs, datasets_with_runs, identified
+    from lopgpn_exp.experiment.reproduction import configs, identified, kinds_with_runs
 
-    present, inits = datasets_with_runs(options.output_dir)
-    datasets = [name for name in asked.datasets if name in present]
-    output = [f"output_dir={options.output_dir}"]
+    present = kinds_with_runs(options.output_dir)
     runs = configs(
-        config_dir(), models=asked.models, datasets=datasets, splits=asked.splits, inits=inits, settings=output
+        config_dir(),
+        models=asked.models,
+        datasets=[name for name in asked.datasets if any(kind[1] == name for kind in present)],
+        splits=asked.splits,
+        inits=max((kind[3] for kind in present), default=0) + 1,
+        settings=[f"output_dir={options.output_dir}"],
+        variant=variant.split(),
+        only=present,
     )
-    return [job.run_id for job in identified(runs) if job.done], inits
+    return [job.run_id for job in identified(runs) if job.done]
 
 
 def _available(datasets: Sequence[str], output: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -208,24 +212,12 @@ def _store(options: argparse.Namespace, run_ids: Sequence[str], asked: Knobs, le
     """`runs.parquet`: these runs, those of other readings that are finished, and the tests of scale."""
     from lopgpn_exp.cli import config_dir
     from lopgpn_exp.experiment.collect import read_results
-    from lopgpn_exp.experiment.reproduction import configs, datasets_with_runs, identified, scale_runs
+    from lopgpn_exp.experiment.reproduction import scale_runs
     from lopgpn_exp.report.reproduction import RUNS
     from lopgpn_exp.report.store import save_runs
 
-    present, _ = datasets_with_runs(options.output_dir)
-    datasets = [name for name in asked.datasets if name in present]
-    variants = dict.fromkeys(run_ids, "")
-    for words in asked.also:
-        runs = configs(
-            config_dir(),
-            models=asked.models,
-            datasets=datasets,
-            splits=asked.splits,
-            inits=1,
-            settings=[f"output_dir={options.output_dir}"],
-            variant=words.split(),
-        )
-        variants = {job.run_id: words for job in identified(runs) if job.done} | variants
+    variants = {run_id: words for words in asked.also for run_id in _finished(options, asked, words)}
+    variants |= dict.fromkeys(run_ids, "")
     variants |= scale_runs(config_dir(), options.output_dir)
     results = read_results(options.output_dir, run_ids=variants)
     if not any(variants[result["run_id"]] == "" for result in results):

@@ -17,6 +17,7 @@ from lopgpn_exp.report.audit import NOISE_POINTS, VERDICTS, audit, verdict
 from lopgpn_exp.report.claims import claims
 from lopgpn_exp.report.costs import costs
 from lopgpn_exp.report.known import known
+from lopgpn_exp.report.outcome import show_reproduction
 from lopgpn_exp.report.published import COLUMNS, public_code, published, published_text
 from lopgpn_exp.report.readme import readme_parts, updated
 from lopgpn_exp.report.reproduction import write_reproduction
@@ -192,6 +193,25 @@ def test_curve_files_have_the_papers_names_and_columns():
     assert file.iloc[50].tolist() == pytest.approx([0.5, 0.6, 0.05, 0.7, 0.05, 0.8, 0.05])
 
 
+@pytest.mark.parametrize(
+    ("dataset", "model", "scenario"),
+    [("ogbn_arxiv", "matern_ggp", "none"), ("cora_ml", "gkde", "gaussian"), ("pubmed", "lop_gpn", "none")],
+)
+def test_a_single_run_is_report_enough(tmp_path, dataset, model, scenario):
+    """Of the first the paper has no value, of the second there is no clean run and so no curve."""
+    kept = {"dataset": dataset, "model": model, "scenario": scenario, "run_id": "one"}
+    (sample,) = [
+        r for r in published_results(datasets=("cora_ml",)) if (r["model"], r["scenario"]) == ("gkde", scenario)
+    ]
+    notes = {"numerics": 2, "left_out": {}, "variants": []}
+    save_runs(tmp_path / "runs.parquet", [sample | kept], variants={"one": ""}, notes=notes)
+    done = write_reproduction(tmp_path)
+    show_reproduction(done)
+    assert done.claims == []
+    assert (tmp_path / "arc.png").exists() == (scenario == "none")
+    assert ("The paper has no value" in (tmp_path / "audit.md").read_text()) == (model == "matern_ggp")
+
+
 def test_the_paper_figure_is_drawn_in_the_papers_axes(written):
     figure = arc.paper_figure(arc.mean_curves(written.runs.main_curves))
     assert len(figure.axes) == 6 * 5
@@ -268,6 +288,22 @@ def test_known_cells_exist_and_are_backed_by_the_public_code():
             ]
             if section == "not_from_public_code":
                 assert np.median(apart) > NOISE_POINTS, entry
+
+
+def test_what_is_said_of_the_published_table_is_so():
+    """The audit says that GPN's published ID accuracy under N(0, 1) is the same for both operators."""
+    text = published_text().set_index(["dataset", "model"])
+    for dataset in set(published_text()["dataset"]):
+        sym, rw = (text.loc[(dataset, model), "oodNormalIdAcc"] for model in ("GPN (sym)", "GPN (rw)"))
+        assert sym == rw
+    cells = published().set_index(["dataset", "model", "scenario", "metric"])["published"]
+    gaps = [
+        cells[(dataset, model, "bernoulli", "ood/auroc/eu_pc")] - cells[(dataset, model, "bernoulli", "ood/auroc/eu")]
+        for dataset in set(published()["dataset"])
+        for model in ("gpn_sym", "gpn_rw")
+    ]
+    assert min(gaps) > 1.6
+    assert max(gaps) < 9.6
 
 
 class Balanced(HTMLParser):

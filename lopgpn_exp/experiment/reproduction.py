@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from lopgpn_exp.experiment.sweep import planned, surveyed
 
 SCENARIOS = ("none", "leave_out_classes", "bernoulli", "gaussian")
 FOLDER = re.compile(r"(?P<model>\w+)-(?P<dataset>\w+)-s(?P<split>\d+)-i(?P<init>\d+)-(?P<scenario>\w+)-[0-9a-f]{10}")
+Kind = tuple[str, str, int, int, str]  # model, dataset, split, init, scenario
 LARGE = 100_000  # nodes from which a synthetic graph is one of the tests of scale
 
 
@@ -33,6 +35,7 @@ def configs(
     inits: int,
     settings: Sequence[str] = (),
     variant: Sequence[str] = (),
+    only: Collection[Kind] | None = None,
 ) -> list[DictConfig]:
     """One config a run of the paper's protocol, dataset by dataset. A dataset or model with fewer steps has fewer.
 
@@ -41,12 +44,13 @@ def configs(
     Args:
         settings: overrides that change no number, such as `output_dir=...`.
         variant: overrides that make it another run; a model that has no such value is left out.
+        only: leave out what is not of these kinds.
     """
     schema.register()
     GlobalHydra.instance().clear()
     found = []
     with initialize_config_dir(str(conf), version_base="1.3"):
-        scenarios = [compose("config", overrides=[f"ood={name}"]).ood for name in SCENARIOS]
+        scenarios = {name: compose("config", overrides=[f"ood={name}"]).ood for name in SCENARIOS}
         for dataset, model in ((d, m) for d in datasets for m in models):
             try:
                 base = compose("config", overrides=[f"model={model}", f"dataset={dataset}", *settings, *variant])
@@ -54,20 +58,19 @@ def configs(
                 if not variant:
                     raise
                 continue
-            found += list(_steps(base, scenarios, splits, inits))
+            limit = base.model.inits or inits
+            steps = product(range(min(splits, base.split.count)), range(min(inits, limit)), scenarios)
+            wanted = (step for step in steps if only is None or (model, dataset, *step) in only)
+            found += [_step(base, split, init, scenarios[name]) for split, init, name in wanted]
     return found
 
 
-def _steps(base: DictConfig, scenarios: Sequence[DictConfig], splits: int, inits: int) -> Iterator[DictConfig]:
-    limit = base.model.inits or inits
-    for split in range(min(splits, base.split.count)):
-        for init in range(min(inits, limit)):
-            for scenario in scenarios:
-                config = deepcopy(base)
-                with open_dict(config):
-                    config.ood = scenario
-                config.split.index, config.init = split, init
-                yield config
+def _step(base: DictConfig, split: int, init: int, scenario: DictConfig) -> DictConfig:
+    config = deepcopy(base)
+    with open_dict(config):
+        config.ood = scenario
+    config.split.index, config.init = split, init
+    return config
 
 
 def identified(runs: Sequence[DictConfig]) -> list[Job]:
@@ -78,10 +81,10 @@ def identified(runs: Sequence[DictConfig]) -> list[Job]:
     return surveyed(plans)[0]
 
 
-def datasets_with_runs(output_dir: Path) -> tuple[set[str], int]:
-    """Datasets that have run folders, and the largest number of initialisations among them."""
-    names = [match for folder in (output_dir / "runs").glob("[!.]*") if (match := FOLDER.fullmatch(folder.name))]
-    return {name["dataset"] for name in names}, max((int(name["init"]) for name in names), default=0) + 1
+def kinds_with_runs(output_dir: Path) -> set[Kind]:
+    """What run folders are called: their models, datasets, splits, initialisations and scenarios."""
+    matches = [FOLDER.fullmatch(folder.name) for folder in (output_dir / "runs").glob("[!.]*")]
+    return {(m["model"], m["dataset"], int(m["split"]), int(m["init"]), m["scenario"]) for m in matches if m}
 
 
 def scale_runs(conf: Path, output_dir: Path) -> dict[str, str]:
@@ -111,7 +114,7 @@ def _flat(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Values that set runs apart, by their dotted names."""
     for key, value in node.items():
         name = f"{path}.{key}" if path else str(key)
-        if isinstance(value, dict) and name not in ("ood", "tracking"):
+        if isinstance(value, dict):
             yield from _flat(value, name)
         elif name.startswith(("model.", "dataset.", "split.", "trainer.")) and name not in (
             "split.index",

@@ -49,9 +49,9 @@ def audit(results: pd.DataFrame) -> pd.DataFrame:
             | {"verdict": VERDICTS[3] if outside else of_difference}
             | {"explanation": explanation.why if explanation and not outside and of_difference != VERDICTS[0] else ""}
         )
-    table = pd.DataFrame(rows).merge(public_code(), on=CELL, how="left")
-    order = [*CELL, "column", "printed", "splits", "ours", "se", "published", "difference", "verdict"]
-    return table[[*order, "public_code", "public_code_splits", "explanation"]]
+    first = [*CELL, "column", "printed", "splits", "ours", "se", "published", "difference", "verdict"]
+    table = pd.DataFrame(rows, columns=[*first, "explanation"]).astype({"printed": bool})
+    return table.merge(public_code(), on=CELL, how="left")[[*first, "public_code", "public_code_splits", "explanation"]]
 
 
 def audit_csv(table: pd.DataFrame) -> pd.DataFrame:

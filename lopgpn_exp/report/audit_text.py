@@ -39,6 +39,9 @@ def audit_text(runs: Runs, table: pd.DataFrame, claims: list[Claim], scatter_svg
 def summary(runs: Runs, table: pd.DataFrame, claims: list[Claim]) -> Iterator[Block]:
     """What a reader with one minute gets: how much agrees, and which claims hold."""
     printed = table[table["printed"]]
+    if printed.empty:
+        yield Paragraph("The paper has no value for any of these runs.")
+        return
     found = printed["verdict"].value_counts().reindex(list(VERDICTS), fill_value=0)
     comparable = printed[printed["verdict"] != VERDICTS[3]]
     splits = sorted(set(table["splits"]))
