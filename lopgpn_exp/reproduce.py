@@ -216,7 +216,11 @@ def _store(options: argparse.Namespace, run_ids: Sequence[str], asked: Knobs, le
     from lopgpn_exp.report.reproduction import RUNS
     from lopgpn_exp.report.store import save_runs
 
-    variants = {run_id: words for words in asked.also for run_id in _finished(options, asked, words)}
+    variants = {}
+    for words in asked.also:
+        finished = _finished(options, asked, words)
+        _say(f"{len(finished)} finished runs with {words}")
+        variants |= dict.fromkeys(finished, words)
     variants |= dict.fromkeys(run_ids, "")
     variants |= scale_runs(config_dir(), options.output_dir)
     results = read_results(options.output_dir, run_ids=variants)

@@ -130,6 +130,10 @@ def test_runs_what_is_missing_and_reports_on_exactly_that(real_data, monkeypatch
     assert (report / "table1.csv").read_text() == first  # the stray run is another reading, and no part of the table
     assert "`model.max_hops=1`" in (report / "audit.md").read_text()
 
+    code, _, err = call(capsys, "--report", "--output-dir", str(outputs), "--also", "model.max_hps=1")
+    assert code == 2
+    assert "model.max_hps=1 is of no model" in err
+
     shutil.rmtree(outputs / "runs")
     code, out, err = call(capsys, "--report", "--output-dir", str(outputs))
     assert code == 0, err

@@ -48,20 +48,24 @@ def configs(
     """
     schema.register()
     GlobalHydra.instance().clear()
-    found = []
+    found, refused = [], []
     with initialize_config_dir(str(conf), version_base="1.3"):
         scenarios = {name: compose("config", overrides=[f"ood={name}"]).ood for name in SCENARIOS}
         for dataset, model in ((d, m) for d in datasets for m in models):
             try:
                 base = compose("config", overrides=[f"model={model}", f"dataset={dataset}", *settings, *variant])
-            except ConfigCompositionException:
+            except ConfigCompositionException as error:
                 if not variant:
                     raise
+                refused.append(error)
                 continue
             limit = base.model.inits or inits
             steps = product(range(min(splits, base.split.count)), range(min(inits, limit)), scenarios)
             wanted = (step for step in steps if only is None or (model, dataset, *step) in only)
             found += [_step(base, split, init, scenarios[name]) for split, init, name in wanted]
+    if refused and not found:
+        what = str(refused[0]).partition("\n")[0]
+        raise InputError(f"{' '.join(variant)} is of no model ({what})", expected="overrides that some model takes")
     return found
 
 

@@ -10,7 +10,7 @@ from lopgpn_exp.report.appendix import appendix, number
 from lopgpn_exp.report.audit import RULE, VERDICTS, counts
 from lopgpn_exp.report.claims import Claim
 from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Picture, Table
-from lopgpn_exp.report.known import known
+from lopgpn_exp.report.known import Entry, known
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES, SCENARIO_NAMES, metric_name
 from lopgpn_exp.report.store import Runs
 from lopgpn_exp.report.variants import SHOWN
@@ -106,7 +106,7 @@ def _claims(claims: list[Claim]) -> Iterator[Block]:
 
 def _outside(table: pd.DataFrame) -> Iterator[Block]:
     yield Heading(2, "Cells that the public code does not give either")
-    yield Bullets([f"{_cells(entry.cells)}: {entry.why}" for entry in known()["not_from_public_code"]])
+    yield Bullets([_reason(entry) for entry in known()["not_from_public_code"]])
     both = table[(table["verdict"] == VERDICTS[3]) & table["public_code"].notna() & table["printed"]]
     if len(both):
         near = (both["ours"] - both["public_code"]).abs()
@@ -124,12 +124,7 @@ def _differences(table: pd.DataFrame) -> Iterator[Block]:
         return
     used = [entry for entry in known()["explanations"] if entry.why in set(apart["explanation"])]
     if used:
-        yield Bullets(
-            [
-                f"{_cells(e.cells)}: {e.why} " + (f"Tested: {e.tested}" if e.tested else "**A guess, not tested.**")
-                for e in used
-            ]
-        )
+        yield Bullets([_reason(e) if e.tested else f"{_reason(e)} **A guess, not tested.**" for e in used])
     unexplained = (apart["explanation"] == "").sum()
     yield Paragraph(f"For {unexplained} of these {len(apart)} cells we have no explanation; the last column says so.")
     rows = apart.reindex(apart["difference"].abs().sort_values(ascending=False, kind="stable").index)
@@ -176,6 +171,10 @@ def _unprinted(table: pd.DataFrame) -> Iterator[Block]:
             "Changes are ratios of means and vary by tens of points from split to split."
         )
         yield _counted(counts(rest, "metric"), "measure", list(dict.fromkeys(rest["metric"])), metric_name)
+
+
+def _reason(entry: Entry) -> str:
+    return f"{_cells(entry.cells)}: {entry.why}" + (f" Tested: {entry.tested}" if entry.tested else "")
 
 
 def _cells(cells: Mapping[str, tuple[str, ...]]) -> str:
