@@ -48,7 +48,8 @@ def main() -> None:
     try:
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")(_job)()
     except Exception as error:
-        if _started or isinstance(error, InstantiationException):  # a defect of ours: the full traceback
+        mistake = isinstance(error.__cause__, InputError)  # found by a launcher as Hydra built it
+        if _started or (isinstance(error, InstantiationException) and not mistake):  # a defect of ours: the traceback
             raise
         sys.stderr.write(f"\nlopgpn_exp: {explained(error)}\n")  # Hydra did not get past the command line
         sys.exit(USER_MISTAKE)
@@ -90,6 +91,8 @@ def _carry_out(planned: Plan) -> None:
 
 def explained(error: Exception) -> str:
     """Hydra's and OmegaConf's errors in our form, with the nearest valid name."""
+    if isinstance(error.__cause__, InputError):
+        return str(error.__cause__)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")

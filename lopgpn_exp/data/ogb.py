@@ -4,6 +4,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from unittest.mock import patch
 
+import numpy as np
 import torch
 
 from lopgpn_exp.data.root import fetching, unreadable
@@ -31,7 +32,7 @@ def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
     data = dataset[0]
     part = torch.full((data.num_nodes,), Part.NONE, dtype=torch.int8)
     for name, value in {"train": Part.TRAIN, "valid": Part.VAL, "test": Part.TEST}.items():
-        part[torch.as_tensor(indices[name])] = value
+        part[torch.from_numpy(np.array(indices[name]))] = value  # a copy: pandas hands out read-only memory
     return Graph.build(
         features=data.x,
         edge_index=data.edge_index,
