@@ -1,10 +1,10 @@
 """ogbn-arxiv by OGB's own loader, with its official time split."""
 
+import warnings
 from pathlib import Path
 from pickle import UnpicklingError
 from unittest.mock import patch
 
-import numpy as np
 import torch
 
 from lopgpn_exp.data.root import fetching, unreadable
@@ -19,8 +19,10 @@ def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
         with fetching(collection_name, folder / "raw" / "edge.csv.gz", root):
             _open(root, collection_name)
     try:
-        dataset = _open(root, collection_name)
-        indices = dataset.get_idx_split()
+        with warnings.catch_warnings():  # OGB makes tensors of what pandas lends it read-only, and only reads them
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            dataset = _open(root, collection_name)
+            indices = dataset.get_idx_split()
     except PermissionError as error:
         raise InputError(
             f"{folder} cannot be written ({error.strerror})",
@@ -32,7 +34,7 @@ def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
     data = dataset[0]
     part = torch.full((data.num_nodes,), Part.NONE, dtype=torch.int8)
     for name, value in {"train": Part.TRAIN, "valid": Part.VAL, "test": Part.TEST}.items():
-        part[torch.from_numpy(np.array(indices[name]))] = value  # a copy: pandas hands out read-only memory
+        part[torch.as_tensor(indices[name])] = value
     return Graph.build(
         features=data.x,
         edge_index=data.edge_index,
