@@ -40,6 +40,8 @@ def config_dir() -> Path:
 def main() -> None:
     # Hydra re-raises instead of printing and exiting, so that every error passes through here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    # torch's threads otherwise wait for work by spinning, on the cores that the compiled kernels' threads need.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Hydra's parser wants all overrides on one side of -m; people write them on both.
     multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]
     sys.argv[1:] = multirun[:1] + [word for word in sys.argv[1:] if word not in multirun]
