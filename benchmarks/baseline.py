@@ -7,6 +7,7 @@ only plain.
 
 from __future__ import annotations
 
+import logging
 import math
 from pathlib import Path
 
@@ -236,6 +237,8 @@ class PlainTraining:
     def __init__(self, model: PlainModel, graph: Graph, *, learning_rate: float, folder: Path) -> None:
         import mlflow
 
+        for talkative in ("mlflow", "alembic"):
+            logging.getLogger(talkative).setLevel(logging.WARNING)
         self.model, self.graph, self.folder = model, graph, folder
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
         self.nodes = {part: graph.nodes(part) for part in (Part.TRAIN, Part.VAL)}

@@ -40,6 +40,8 @@ def config_dir() -> Path:
 def main() -> None:
     # Hydra re-raises instead of printing and exiting, so that every error passes through here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    # torch's threads otherwise wait for work by spinning, on the cores that the compiled kernels' threads need.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Hydra's parser wants all overrides on one side of -m; people write them on both.
     multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]
     sys.argv[1:] = multirun[:1] + [word for word in sys.argv[1:] if word not in multirun]
@@ -48,7 +50,8 @@ def main() -> None:
     try:
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")(_job)()
     except Exception as error:
-        if _started or isinstance(error, InstantiationException):  # a defect of ours: the full traceback
+        mistake = isinstance(error.__cause__, InputError)  # found by a launcher as Hydra built it
+        if _started or (isinstance(error, InstantiationException) and not mistake):  # a defect of ours: the traceback
             raise
         sys.stderr.write(f"\nlopgpn_exp: {explained(error)}\n")  # Hydra did not get past the command line
         sys.exit(USER_MISTAKE)
@@ -90,6 +93,8 @@ def _carry_out(planned: Plan) -> None:
 
 def explained(error: Exception) -> str:
     """Hydra's and OmegaConf's errors in our form, with the nearest valid name."""
+    if isinstance(error.__cause__, InputError):
+        return str(error.__cause__)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")

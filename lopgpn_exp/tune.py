@@ -62,7 +62,7 @@ def _search(options: argparse.Namespace) -> None:
             "optuna is not installed", expected="optuna 4", hint="pip install 'lopgpn_exp[tune]'"
         ) from None
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # of a failed trial it only says that it failed
     options.output_dir.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
         storage=f"sqlite:///{options.output_dir / 'tune.db'}",
@@ -74,13 +74,22 @@ def _search(options: argparse.Namespace) -> None:
     # A sampler that starts anew with the same seed would propose the first trials again.
     study.sampler = optuna.samplers.TPESampler(seed=stream("tune", len(done)) % 2**32)
 
+    failures: list[InputError] = []
+
     def objective(trial: Any) -> float:
         values = [f"{key}={_suggested(trial, key, value)}" for key, value in searched.items()]
-        return sum(_value([*fixed, *values], split, options) for split in options.splits) / len(options.splits)
+        try:
+            return sum(_value([*fixed, *values], split, options) for split in options.splits) / len(options.splits)
+        except InputError as error:
+            failures.append(error)
+            sys.stderr.write(f"\ntrial {trial.number} ({' '.join(values)}) failed: {error}\n")
+            raise
 
     left = max(0, options.trials - len(done))
     sys.stdout.write(f"study {study.study_name!r}: {len(done)} trials done, {left} to do\n")
     study.optimize(objective, n_trials=left, catch=(InputError,), show_progress_bar=sys.stderr.isatty())
+    if len(failures) == left > 0 and not any(trial.value is not None for trial in study.trials):
+        raise failures[-1]
     _show(study, fixed, options.metric)
 
 
@@ -120,14 +129,15 @@ def _value(overrides: list[str], split: int, options: argparse.Namespace) -> flo
         with initialize_config_dir(str(config_dir()), version_base="1.3"):
             config = compose("config", overrides=[*overrides, *own])
     except Exception as error:  # Hydra's and OmegaConf's: the command line is wrong
-        raise InputError(explained(error), expected="a config as `python -m lopgpn_exp --help` shows it") from None
+        what, _, rest = explained(error).partition("\n  expected: ")
+        raise InputError(what, expected=rest.partition("\n")[0] or "a config as --help shows it") from None
     return run(plan(config)).result["metrics"][options.metric]
 
 
 def _show(study: Any, fixed: list[str], metric: str) -> None:
     finished = [trial for trial in study.trials if trial.value is not None]
     if not finished:
-        raise InputError("no trial finished", expected="at least one", hint="see the messages above")
+        raise InputError("no trial finished", expected="at least one", hint="other values, or --trials with more")
     ranked = sorted(finished, key=lambda trial: trial.value, reverse=DIRECTIONS[metric] == "maximize")
     for trial in ranked[:5]:
         values = " ".join(f"{key}={value}" for key, value in trial.params.items())

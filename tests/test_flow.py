@@ -86,7 +86,10 @@ def values_and_gradients(density, flow, latent, upstream):
     ],
 )
 def test_the_kernel_equals_the_formula_and_its_gradient(nodes, sizes):
-    """In float32, against autograd of the formula in float64; no further off than twenty roundings of the largest."""
+    """In float32, against autograd of the formula in float64: off by twenty roundings of the largest at most.
+
+    Or, near a centre, where float32 has no more digits to give, by four times what the formula in float32 is off.
+    """
     exact = radial(**sizes)
     single = radial(**sizes).float()
     generator = torch.Generator().manual_seed(1)
@@ -94,8 +97,10 @@ def test_the_kernel_equals_the_formula_and_its_gradient(nodes, sizes):
     upstream = torch.randn(nodes, exact.center.shape[1], generator=generator)
     expected = values_and_gradients(exact.log_density, exact, latent.double(), upstream.double())
     found = values_and_gradients(single, single, latent, upstream)
-    for one, other in zip(found, expected, strict=True):
-        limit = 20 * torch.finfo(torch.float32).eps * max(1.0, other.abs().max().item())
+    formula = values_and_gradients(single.log_density, single, latent, upstream)
+    for one, in_single, other in zip(found, formula, expected, strict=True):
+        rounding = 20 * torch.finfo(torch.float32).eps * max(1.0, other.abs().max().item())
+        limit = max(rounding, 4 * (in_single - other).abs().max().item())
         torch.testing.assert_close(one.double(), other, rtol=0, atol=limit)
 
 

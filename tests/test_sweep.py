@@ -63,6 +63,13 @@ def test_an_official_split_is_one_split(command, tmp_path, monkeypatch):  # noqa
     assert planned(out) == (1, 0, 1)
 
 
+def test_a_launchers_wrong_value_is_a_message(command):  # noqa: F811
+    code, _, err = command("hydra/launcher=slurm", "hydra.launcher.chunk=0", "tracking=none", "-m")
+    assert code == 2
+    assert "hydra.launcher.chunk is 0" in err
+    assert "Traceback" not in err
+
+
 def test_the_same_command_runs_only_what_is_missing(command):  # noqa: F811
     words = [*TINY, "split.index=0,1", "ood=none,gaussian"]
     code, out, _ = command(*words, "-m")

@@ -31,7 +31,7 @@ def test_a_study_resumes_and_names_the_best_by_validation(tmp_path, capsys):
     ("words", "message"),
     [
         (["model=appnp"], "nothing is searched"),
-        (["model.teleprt=interval(0,1)"], "no trial finished"),
+        (["model.teleprt=interval(0,1)"], "there is no model.teleprt"),
         (["model.teleport=interval(0"], "expected:"),
     ],
 )

@@ -1,5 +1,6 @@
 """ogbn-arxiv by OGB's own loader, with its official time split."""
 
+import warnings
 from pathlib import Path
 from pickle import UnpicklingError
 from unittest.mock import patch
@@ -18,8 +19,10 @@ def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
         with fetching(collection_name, folder / "raw" / "edge.csv.gz", root):
             _open(root, collection_name)
     try:
-        dataset = _open(root, collection_name)
-        indices = dataset.get_idx_split()
+        with warnings.catch_warnings():  # OGB makes tensors of what pandas lends it read-only, and only reads them
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            dataset = _open(root, collection_name)
+            indices = dataset.get_idx_split()
     except PermissionError as error:
         raise InputError(
             f"{folder} cannot be written ({error.strerror})",

@@ -133,7 +133,10 @@ class Graph:
     @cached_property
     def structure_fingerprint(self) -> str:
         """Hash of the edges alone: what a normalised operator or a PPR matrix depends on."""
-        return fingerprint([np.int64(self.num_nodes), self.edge_index.numpy()])
+        known = _known_structures.setdefault(self.edge_index, {})
+        if self.num_nodes not in known:
+            known[self.num_nodes] = fingerprint([np.int64(self.num_nodes), self.edge_index.numpy()])
+        return known[self.num_nodes]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -143,8 +146,9 @@ class Graph:
         return fingerprint([np.frombuffer(part.encode(), np.uint8) for part in parts])
 
 
-# Ten splits of a dataset share its features, whose hash takes longest.
+# Ten splits of a dataset share its features and edges, whose hashes take longest.
 _known_fingerprints: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+_known_structures: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
 def _tensor_fingerprint(tensor: Tensor) -> str:
@@ -188,8 +192,9 @@ def _check_edges(edge_index: Tensor, num_nodes: int) -> None:
 def _check_features(features: Tensor) -> None:
     if features.shape[1] == 0:
         raise InputError("the nodes have no features", expected="at least one feature column")
-    if not bool(torch.isfinite(features).all()):
-        node, column = (int(i) for i in torch.nonzero(~torch.isfinite(features))[0])
+    if bool(torch.isfinite(features.sum(dtype=torch.float64))):  # one pass, and float32 cannot overflow in it
+        return
+    for node, column in torch.nonzero(~torch.isfinite(features))[:1].tolist():
         raise InputError(
             f"feature {column} of node {node} is {features[node, column].item()}",
             expected="finite numbers",

@@ -31,7 +31,7 @@ TASK = 16 * LANES
 FACTORS = 16
 LOG_2PI = math.log(2 * math.pi)
 
-ZERO, ONE, TWO, HALF = (np.float32(value) for value in (0, 1, 2, 0.5))  # a plain 0.5 would make float64 of all
+ZERO, ONE, TWO = (np.float32(value) for value in (0, 1, 2))  # a plain 1.0 would make float64 of all
 
 
 class RadialLogDensity(torch.autograd.Function):
@@ -73,40 +73,41 @@ class RadialLogDensity(torch.autograd.Function):
 def _log_density(across, center, a, s, result, start, stop):  # type: ignore[no-untyped-def]
     dim = across.shape[0]
     layers, classes = a.shape
-    point = np.zeros((dim, LANES), dtype=np.float32)
-    squares, pull = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.float32)
+    offset = np.zeros((dim, LANES), dtype=np.float32)  # of the points from the centre of the layer that is next
+    squares, following = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.float32)
+    pull = np.empty(LANES, dtype=np.float32)
     stretch, last, log_det = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     for first in range(start, stop, LANES):
         lanes = min(LANES, stop - first)
         for label in range(classes):
-            point[:, :lanes] = across[:, first : first + lanes]
+            squares[:] = ZERO
+            for j in range(dim):
+                c = center[0, label, j]
+                for i in range(lanes):
+                    offset[j, i] = across[j, first + i] - c
+                for i in range(LANES):
+                    squares[i] += offset[j, i] * offset[j, i]
             stretch[:], last[:], log_det[:] = 1.0, 1.0, 0.0
             for layer in range(layers):
                 a_l, s_l = a[layer, label], s[layer, label]
-                squares[:] = ZERO
-                for j in range(dim):
-                    c = center[layer, label, j]
-                    for i in range(LANES):
-                        u = point[j, i] - c
-                        squares[i] += u * u
                 for i in range(LANES):
                     r = np.sqrt(squares[i])
                     h = ONE / (a_l + r)
                     pull[i] = (s_l - a_l) * h
                     stretch[i] *= (s_l + r) * h
                     last[i] *= (TWO * a_l * r + squares[i] + a_l * s_l) * h * h
-                for j in range(dim):
-                    c = center[layer, label, j]
+                following[:] = ZERO
+                for j in range(dim):  # after the last layer: the offset from zero, the point itself
+                    step = center[layer, label, j] - (center[layer + 1, label, j] if layer + 1 < layers else ZERO)
                     for i in range(LANES):
-                        point[j, i] += pull[i] * (point[j, i] - c)
+                        u = offset[j, i] + (pull[i] * offset[j, i] + step)
+                        offset[j, i] = u
+                        following[i] += u * u
+                squares, following = following, squares
                 if layer % FACTORS == FACTORS - 1 or layer == layers - 1:
                     for i in range(lanes):
                         log_det[i] += (dim - 1) * math.log(stretch[i]) + math.log(last[i])
                     stretch[:], last[:] = 1.0, 1.0
-            squares[:] = ZERO
-            for j in range(dim):
-                for i in range(LANES):
-                    squares[i] += point[j, i] * point[j, i]
             for i in range(lanes):
                 result[first + i, label] = log_det[i] - 0.5 * (squares[i] + dim * LOG_2PI)
 
@@ -116,51 +117,49 @@ def _gradient(across, center, a, s, upstream, d_across, d_center, d_a, d_s, star
     """Gradient of the sum of `upstream` times the log-densities; the parameters' parts are added to what is there."""
     dim = across.shape[0]
     layers, classes = a.shape
-    offset = np.empty((layers, dim, LANES), dtype=np.float32)
+    offset = np.zeros((layers + 1, dim, LANES), dtype=np.float32)
     radius, inverse = np.empty((layers, LANES), dtype=np.float32), np.empty((layers, LANES), dtype=np.float32)
-    point, d_point = np.zeros((dim, LANES), dtype=np.float32), np.empty((dim, LANES), dtype=np.float32)
-    squares, pull, along, d_value, push = (
-        np.empty(LANES, dtype=np.float32),
-        np.empty(LANES, dtype=np.float32),
-        np.empty(LANES, dtype=np.float32),
-        np.empty(LANES, dtype=np.float32),
-        np.empty(LANES, dtype=np.float32),
-    )
+    d_point, d_sum = np.empty((dim, LANES), dtype=np.float32), np.empty((dim, LANES), dtype=np.float32)
+    squares, following = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.float32)
+    pull, push = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.float32)
+    along, d_value = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.float32)
     for first in range(start, stop, LANES):
         lanes = min(LANES, stop - first)
-        d_point[:] = ZERO
+        d_sum[:] = ZERO
         for label in range(classes):
-            point[:, :lanes] = across[:, first : first + lanes]
             d_value[:] = ZERO
             for i in range(lanes):
                 d_value[i] = upstream[first + i, label]
+            squares[:] = ZERO
+            for j in range(dim):
+                c = center[0, label, j]
+                for i in range(lanes):
+                    offset[0, j, i] = across[j, first + i] - c
+                for i in range(LANES):
+                    squares[i] += offset[0, j, i] * offset[0, j, i]
             for layer in range(layers):
                 a_l, s_l = a[layer, label], s[layer, label]
-                squares[:] = ZERO
-                for j in range(dim):
-                    c = center[layer, label, j]
-                    for i in range(LANES):
-                        u = point[j, i] - c
-                        offset[layer, j, i] = u
-                        squares[i] += u * u
                 for i in range(LANES):
                     r = np.sqrt(squares[i])
                     h = ONE / (a_l + r)
                     radius[layer, i], inverse[layer, i] = r, h
                     pull[i] = (s_l - a_l) * h
+                following[:] = ZERO
                 for j in range(dim):
+                    step = center[layer, label, j] - (center[layer + 1, label, j] if layer + 1 < layers else ZERO)
                     for i in range(LANES):
-                        point[j, i] += pull[i] * offset[layer, j, i]
-            for j in range(dim):  # from here on `point` is the gradient of the point
+                        u = offset[layer, j, i] + (pull[i] * offset[layer, j, i] + step)
+                        offset[layer + 1, j, i] = u
+                        following[i] += u * u
+                squares, following = following, squares
+            along[:] = ZERO  # gradient of the point times the offset, for the layer that is next on the way back
+            for j in range(dim):
                 for i in range(LANES):
-                    point[j, i] = -d_value[i] * point[j, i]
+                    d_point[j, i] = -d_value[i] * offset[layers, j, i]
+                    along[i] += d_point[j, i] * offset[layers - 1, j, i]
             for layer in range(layers - 1, -1, -1):
                 a_l, s_l = a[layer, label], s[layer, label]
                 b = s_l - a_l
-                along[:] = ZERO
-                for j in range(dim):
-                    for i in range(LANES):
-                        along[i] += point[j, i] * offset[layer, j, i]
                 sum_a, sum_s = ZERO, ZERO
                 for i in range(LANES):
                     r, h = radius[layer, i], inverse[layer, i]
@@ -174,14 +173,17 @@ def _gradient(across, center, a, s, upstream, d_across, d_center, d_a, d_s, star
                     push[i] = d_r / r if r > ZERO else ZERO
                 d_a[layer, label] += sum_a
                 d_s[layer, label] += sum_s
+                before = max(layer - 1, 0)
+                along[:] = ZERO
                 for j in range(dim):
                     total = ZERO
                     for i in range(LANES):
-                        change = pull[i] * point[j, i] + push[i] * offset[layer, j, i]
+                        change = pull[i] * d_point[j, i] + push[i] * offset[layer, j, i]
                         total += change
-                        point[j, i] += change
+                        d_point[j, i] += change
+                        along[i] += d_point[j, i] * offset[before, j, i]
                     d_center[layer, label, j] -= total
             for j in range(dim):
                 for i in range(LANES):
-                    d_point[j, i] += point[j, i]
-        d_across[:, first : first + lanes] = d_point[:, :lanes]
+                    d_sum[j, i] += d_point[j, i]
+        d_across[:, first : first + lanes] = d_sum[:, :lanes]
