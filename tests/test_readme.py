@@ -73,9 +73,10 @@ def test_search_lines(line, monkeypatch, tmp_path):
 def test_make_lines_are_what_ci_runs():
     """Or what tests/test_reproduce.py runs on one model: the whole reproduction takes hours."""
     targets = {line.split()[1] for line in LINES if line.startswith("make ")}
-    assert targets == {"run", "test", "bench", "reproduce-tables", "report"}
+    tested_here = {"reproduce-tables", "report"}
+    assert targets >= {"run", "test"} | tested_here
     ci = (ROOT / ".ci" / "run").read_text()
-    assert all(f"make {target}" in ci for target in ("run", "test", "bench"))
+    assert all(f"make {target}" in ci for target in targets - tested_here)
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert all(f"make {target}" in listed for target in targets)
 
