@@ -18,9 +18,8 @@ METADATA = {
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """`name.pdf`, `name.svg` and `name.png`, laid out once for all three: that takes longest."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    """`name.pdf`, `name.svg` and `name.png`."""
+    _lay_out(figure)
     paths = []
     for kind, metadata in METADATA.items():
         path = folder / f"{name}.{kind}"
@@ -32,8 +31,16 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 def as_svg(figure: Figure) -> str:
     """The figure as an element to put into a page."""
+    _lay_out(figure)
     buffer = io.StringIO()
     with matplotlib.rc_context(SETTINGS):
         figure.savefig(buffer, format="svg", metadata=METADATA["svg"])
     text = buffer.getvalue()
     return text[text.index("<svg") :].strip()
+
+
+def _lay_out(figure: Figure) -> None:
+    """Once for all files, as it takes longest; by two passes, of which the first does not know all labels yet."""
+    for _ in range(2):
+        figure.draw_without_rendering()
+    figure.set_layout_engine("none")
