@@ -123,6 +123,7 @@ def _differences(table: pd.DataFrame) -> Iterator[Block]:
         yield Paragraph("None.")
         return
     used = [entry for entry in known()["explanations"] if entry.why in set(apart["explanation"])]
+    extents = {entry.why: entry.extent if entry.tested else "a guess" for entry in used}
     if used:
         yield Bullets([_reason(e) if e.tested else f"{_reason(e)} **A guess, not tested.**" for e in used])
     unexplained = (apart["explanation"] == "").sum()
@@ -152,7 +153,7 @@ def _differences(table: pd.DataFrame) -> Iterator[Block]:
                 f"{row.difference:+.1f}",
                 "" if pd.isna(row.public_code) else f"{row.public_code:.1f} ({row.public_code_splits:.0f})",
                 row.verdict,
-                "yes" if row.explanation else "no",
+                extents.get(row.explanation, "no"),
             ]
             for row in rows.itertuples()
         ],

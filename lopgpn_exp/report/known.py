@@ -20,6 +20,7 @@ class Entry:
     cells: Mapping[str, tuple[str, ...]]
     why: str
     tested: str = ""
+    extent: str = "yes"
 
     def covers(self, cell: Mapping[str, Any]) -> bool:
         return all(cell[key] in values for key, values in self.cells.items())
@@ -39,6 +40,6 @@ def first_covering(section: str, cell: Mapping[str, Any]) -> Entry | None:
 
 def _entry(node: Mapping[str, Any]) -> Entry:
     cells = {key: tuple(node[f"{key}s"]) for key in KEYS if f"{key}s" in node}
-    if unknown := set(node) - {f"{key}s" for key in KEYS} - {"why", "tested"}:
+    if unknown := set(node) - {f"{key}s" for key in KEYS} - {"why", "tested", "extent"}:
         raise ValueError(f"known.yaml: {sorted(unknown)}")
-    return Entry(cells, node["why"], node.get("tested", ""))
+    return Entry(cells, **{key: node[key] for key in ("why", "tested", "extent") if key in node})
