@@ -121,6 +121,12 @@ def _reproduce(options: argparse.Namespace) -> bool:
 
     output = [f"output_dir={options.output_dir}"] + (["dry_run=true"] if options.dry_run else [])
     available, left_out = _available(asked.datasets, output)
+    if not available:
+        raise InputError(
+            "none of the datasets can be had",
+            expected="their files in the data root, or a connection to download them",
+            hint="LOPGPN_DATA=FOLDER make reproduce-tables",
+        )
     runs = configs(
         config_dir(), models=asked.models, datasets=available, splits=asked.splits, inits=asked.inits, settings=output
     )
@@ -173,10 +179,14 @@ def _finished(options: argparse.Namespace, asked: Knobs, variant: str = "") -> l
     from lopgpn_exp.experiment.reproduction import configs, identified, kinds_with_runs
 
     present = kinds_with_runs(options.output_dir)
+    datasets = [name for name in asked.datasets if any(kind[1] == name for kind in present)]
+    available, _ = _available(datasets, [f"output_dir={options.output_dir}"])  # an identity holds the data's content
+    if not available:
+        return []
     runs = configs(
         config_dir(),
         models=asked.models,
-        datasets=[name for name in asked.datasets if any(kind[1] == name for kind in present)],
+        datasets=available,
         splits=asked.splits,
         inits=max((kind[3] for kind in present), default=0) + 1,
         settings=[f"output_dir={options.output_dir}"],
@@ -199,12 +209,9 @@ def _available(datasets: Sequence[str], output: Sequence[str]) -> tuple[list[str
             plan(config).read()
         except InputError as error:
             _say(f"{DATASET_NAMES[name]} is left out: {error.what}")
-            last = error
             left_out[name] = "its data was not there and could not be downloaded where these runs were made"
         else:
             available.append(name)
-    if not available:
-        raise last
     return available, left_out
 
 

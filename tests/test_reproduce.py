@@ -150,7 +150,7 @@ def test_a_dataset_that_cannot_be_had_is_named_and_the_others_go_on(monkeypatch,
     code, out, err = call(capsys, *words)
     assert code == 2
     assert all(f"{DATASET_NAMES[name]} is left out" in out for name in ("cora_ml", "pubmed"))
-    assert "could not be downloaded" in err
+    assert "none of the datasets can be had" in err
 
 
 def _no_network(*_, **__):
