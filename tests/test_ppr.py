@@ -5,10 +5,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.caching import CacheImpl
 
 from lopgpn_exp.data.synthetic import block_model
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Dispersion, ppr, ppr_matrix, row_stochastic, symmetric
+from lopgpn_exp.graph.compiled import compiled
 from lopgpn_exp.graph.ppr import memory_bound_gib
 
 
@@ -180,3 +182,14 @@ def test_dispersion_equals_the_matrix_and_has_its_gradient(small_graph, scheme):
 def test_dispersion_with_teleport_one_is_the_identity(small_graph):
     values = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(Dispersion(symmetric(small_graph), num_steps=10, teleport=1.0)(values), values)
+
+
+def test_kernels_compile_where_nothing_can_be_cached(monkeypatch):
+    """numba refuses to cache a function for which it finds no folder that it can write to."""
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+
+    @compiled
+    def twice(x):
+        return 2 * x
+
+    assert twice(21) == 42

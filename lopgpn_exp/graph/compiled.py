@@ -8,17 +8,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 from numba import njit
 
 
 def compiled(function: Callable) -> Callable:
-    """Numba's compiler, on the bare function: the shape checker of the tests wraps every function of the package.
-
-    The result is kept on disk, so that only the first process ever compiles.
-    """
-    return njit(cache=True, nogil=True, error_model="numpy")(inspect.unwrap(function))
+    """Numba's compiler; sums are done as they are written."""
+    return _compiled(function)
 
 
 def compiled_for_speed(function: Callable) -> Callable:
@@ -26,8 +24,17 @@ def compiled_for_speed(function: Callable) -> Callable:
 
     In the same way each time, so that a machine gives the same bits again; infinities and NaN keep their meaning.
     """
-    reordering = {"contract", "reassoc", "nsz", "arcp"}
-    return njit(cache=True, nogil=True, error_model="numpy", fastmath=reordering)(inspect.unwrap(function))
+    return _compiled(function, fastmath={"contract", "reassoc", "nsz", "arcp"})
+
+
+def _compiled(function: Callable, **options: Any) -> Callable:
+    """The result is kept on disk, so that only the first process ever compiles."""
+    bare = inspect.unwrap(function)  # the shape checker of the tests wraps every function of the package
+    options |= {"nogil": True, "error_model": "numpy"}
+    try:
+        return njit(cache=True, **options)(bare)
+    except RuntimeError:  # neither the package's folder nor the user's can be written: each process compiles
+        return njit(**options)(bare)
 
 
 def in_blocks(kernel: Callable[[int, int, int], None], count: int, *, size: int) -> None:
