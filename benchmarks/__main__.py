@@ -21,7 +21,9 @@ from tqdm import tqdm
 
 from benchmarks import epochs, report, scaling
 from benchmarks.baseline import PLAIN
+from lopgpn_exp.cli import config_dir
 from lopgpn_exp.data.root import data_root
+from lopgpn_exp.errors import mistakes_told
 
 REAL = {
     "cora_ml": "citation_full/cora_ml",
@@ -36,13 +38,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    names = sorted(path.stem for path in (config_dir() / "dataset").glob("*.yaml"))
     parser.add_argument("--models", nargs="*", default=list(PLAIN), choices=list(PLAIN))
-    parser.add_argument("--datasets", nargs="*", default=None, help="any of conf/dataset; default: what is at hand")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=1, help="of all three; default: 1, as of a run")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 30_000, 100_000, 300_000, 1_000_000])
+    parser.add_argument("--datasets", nargs="*", choices=names, metavar="NAME", help="default: what is at hand")
+    parser.add_argument("--repeats", type=positive, default=7)
+    parser.add_argument("--threads", type=positive, default=1, help="of all three; default: 1, as of a run")
+    parser.add_argument("--sizes", type=positive, nargs="*", default=[10_000, 30_000, 100_000, 300_000, 1_000_000])
     parser.add_argument("--output-dir", type=Path, default=Path("outputs/bench"))
     arguments = parser.parse_args()
+    with mistakes_told():
+        run(arguments)
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return value
+
+
+def run(arguments: argparse.Namespace) -> None:
     arguments.output_dir.mkdir(parents=True, exist_ok=True)
     datasets = [[f"dataset={name}"] for name in arguments.datasets] if arguments.datasets is not None else at_hand()
     machine = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
@@ -54,17 +69,15 @@ def main() -> None:
         threads=arguments.threads,
         cache_dir=arguments.output_dir / "cache",
     )
-    whats = len(report.NAMES)
-    for record in tqdm(found, "epochs", total=whats * len(datasets) * len(arguments.models), disable=None):
-        measured["epochs"].append(record)
-    for record in tqdm(
-        scaling.measure(arguments.sizes, threads=arguments.threads),
-        "scaling",
-        total=len(scaling.QUANTITIES) * len(arguments.sizes),
-        disable=None,
-    ):
-        measured["scaling"].append(record)
-    (arguments.output_dir / "bench.json").write_text(json.dumps(measured, indent=1) + "\n")
+    grown = scaling.measure(arguments.sizes, threads=arguments.threads)
+    totals = {
+        "epochs": len(report.NAMES) * len(datasets) * len(arguments.models),
+        "scaling": len(scaling.QUANTITIES) * len(arguments.sizes),
+    }
+    for part, records in (("epochs", found), ("scaling", grown)):
+        for record in tqdm(records, part, total=totals[part], disable=None):
+            measured[part].append(record)
+            (arguments.output_dir / "bench.json").write_text(json.dumps(measured, indent=1) + "\n")
     if measured["epochs"]:
         sys.stdout.write("\n" + report.epoch_table(measured["epochs"]))
         report.draw_epochs(measured["epochs"], arguments.output_dir / "epochs.png")

@@ -1,7 +1,8 @@
 """What an epoch cannot do without, measured on this machine: its matrix products and one pass over the flow's elements.
 
 - The products are those of the project's own training, on the same matrices, alone: first and second layer, dispersion
-  or pooling; forward and backward on the training side, forward for validation.
+  or pooling; forward and backward on the training side, forward for validation. Where both are on the same features,
+  the first layer's forward product is counted once, as it is done once.
 - The flow's elements are nodes x classes x layers x dim floats; forward, backward and validation pass over them once
   each, at the bandwidth with which this machine copies memory.
 
@@ -16,7 +17,7 @@ from typing import Any
 
 import torch
 
-from lopgpn_exp.graph import DenseMatrix, Matrix
+from lopgpn_exp.graph import Matrix
 
 COPIED = 2**26  # floats, 256 MiB: beyond any cache but the largest
 
@@ -40,7 +41,8 @@ def floor(model: Any, train: Any, val: Any, stream: float) -> Callable[[], float
     flow = getattr(model, "flow", None)
     for prepared, trained in ((train, True), (val, False)):
         rows = prepared.features.shape[0]
-        products += _product(prepared.features, hidden.weight.detach().T, trained)
+        if trained or prepared.features is not train.features:
+            products += _product(prepared.features, hidden.weight.detach().T, trained)
         inner = torch.randn(rows, latent.in_features)
         outer = torch.randn(rows, latent.out_features)
         products.append(lambda x=inner: x @ latent.weight.detach().T)
@@ -56,9 +58,9 @@ def floor(model: Any, train: Any, val: Any, stream: float) -> Callable[[], float
             if trained:  # the entropy's column
                 products += _product(prepared.weights, values[:, :1].contiguous(), trained)
         else:
-            matrix = prepared.disperse.operator
-            for _ in range(prepared.disperse.num_steps):
-                products += _product(matrix, values, trained)
+            products.append(lambda x=values, d=prepared.disperse: d.apply(x))
+            if trained:
+                products.append(lambda x=values, d=prepared.disperse: d.apply(x, transposed=True))
 
     def measure() -> float:
         start = time.perf_counter()
@@ -72,8 +74,5 @@ def floor(model: Any, train: Any, val: Any, stream: float) -> Callable[[], float
 def _product(matrix: Matrix, right: torch.Tensor, trained: bool) -> list[Callable[[], Any]]:
     """Forward, and for a training the product with the transpose."""
     upstream = torch.randn(matrix.shape[0], right.shape[1])
-    if isinstance(matrix, DenseMatrix):
-        both = [lambda: matrix.values @ right, lambda: matrix.values.T @ upstream]
-    else:
-        both = [lambda: matrix @ right, lambda: matrix.transposed_product(upstream)]
+    both: list[Callable[[], Any]] = [lambda: matrix.product(right), lambda: matrix.transposed_product(upstream)]
     return both if trained else both[:1]

@@ -12,13 +12,12 @@ from hydra.errors import InstantiationException, MissingConfigException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.errors import USER_MISTAKE, InputError, nearest
 from lopgpn_exp.experiment import schema
 from lopgpn_exp.experiment.build import Plan, plan
 from lopgpn_exp.experiment.launchers import JoblibLauncher, LocalLauncher, ProtocolSweeper, register
 from lopgpn_exp.experiment.slurm import SlurmLauncher
 
-USER_MISTAKE = 2
 TYPE_WORDS = {
     "Integer": "a whole number",
     "Float": "a number",

@@ -1,7 +1,11 @@
 """The one exception for what a user can put right."""
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+
+USER_MISTAKE = 2
 
 
 class InputError(ValueError):
@@ -21,6 +25,16 @@ class InputError(ValueError):
 
 def _rebuild(what: str, expected: str, hint: str) -> InputError:
     return InputError(what, expected=expected, hint=hint)
+
+
+@contextmanager
+def mistakes_told() -> Iterator[None]:
+    """At the top of a command: a mistake is one message and exit code 2."""
+    try:
+        yield
+    except InputError as error:
+        sys.stderr.write(f"\nlopgpn_exp: {error}\n")
+        sys.exit(USER_MISTAKE)
 
 
 def nearest(name: str, options: Iterable[str]) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lopgpn_exp import NUMERICS_VERSION
-from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.errors import InputError, mistakes_told, nearest
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
 
 EXAMPLES = """examples:
@@ -38,10 +38,8 @@ class Knobs:
 def main(arguments: list[str] | None = None) -> None:
     options = parser().parse_args(arguments)
     try:
-        failed = _report(options) if options.report else _reproduce(options)
-    except InputError as error:
-        sys.stderr.write(f"\nlopgpn_exp: {error}\n")
-        sys.exit(2)
+        with mistakes_told():
+            failed = _report(options) if options.report else _reproduce(options)
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted. Finished runs are kept; the same command goes on from there.\n")
         sys.exit(130)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import InputError, mistakes_told
 
 EXAMPLES = """examples:
   python -m lopgpn_exp.results                                    means over splits, a table a dataset
@@ -36,11 +36,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--unpack", type=Path, metavar="FILE", help="bring the runs of a zip file into the output folder"
     )
-    try:
+    with mistakes_told():
         _run(parser.parse_args(arguments))
-    except InputError as error:
-        sys.stderr.write(f"\nlopgpn_exp: {error}\n")
-        sys.exit(2)
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Overrid
 from hydra.errors import HydraException
 
 from lopgpn_exp.cli import config_dir, explained
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import InputError, mistakes_told
 from lopgpn_exp.experiment import schema
 from lopgpn_exp.experiment.build import plan
 from lopgpn_exp.experiment.seeds import stream
@@ -46,11 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--metric", choices=DIRECTIONS, default="val/nll")
     parser.add_argument("--study", default=None, help="name; by default made of what is fixed and searched")
     parser.add_argument("--output-dir", type=Path, default=Path("outputs"))
-    try:
+    with mistakes_told():
         _search(parser.parse_intermixed_args(arguments))
-    except InputError as error:
-        sys.stderr.write(f"\nlopgpn_exp: {error}\n")
-        sys.exit(2)
 
 
 def _search(options: argparse.Namespace) -> None:

@@ -32,8 +32,11 @@ def test_stochastic_operators_sum_to_one_also_at_isolated_nodes(small_graph):
     assert abs(symmetric(small_graph) - symmetric(small_graph).T).max() == 0
 
 
+@pytest.mark.parametrize("rows_of_a_block", [2048, 7])  # one block, and five of which the last is not full
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_sparse_product_and_gradient_equal_the_dense_ones(dtype):
+def test_sparse_product_and_gradient_equal_the_dense_ones(dtype, rows_of_a_block, monkeypatch):
+    monkeypatch.setattr("lopgpn_exp.graph.matrix.ROWS_OF_A_BLOCK", rows_of_a_block)
+    monkeypatch.setattr("lopgpn_exp.graph.matrix.SHORTEST_ROW", 1)
     matrix = sp.random_array((30, 20), density=0.2, rng=np.random.default_rng(0), format="csr")
     right = torch.randn(20, 4, dtype=dtype, generator=torch.Generator().manual_seed(0), requires_grad=True)
     dense = torch.from_numpy(matrix.toarray()).to(dtype)

@@ -16,7 +16,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, flag_override
 
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import mistakes_told
 from lopgpn_exp.experiment.jobs import Attempt, Job
 
 FAILED = 1
@@ -56,11 +56,8 @@ class LocalLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
-        try:
+        with mistakes_told():
             attempts = self._sweep(job_overrides)
-        except InputError as error:
-            sys.stderr.write(f"\nlopgpn_exp: {error}\n")
-            sys.exit(2)
         if any(a.error is not None for a in attempts):
             sys.exit(FAILED)
         return []

@@ -194,7 +194,9 @@ def _check_features(features: Tensor) -> None:
         raise InputError("the nodes have no features", expected="at least one feature column")
     if bool(torch.isfinite(features.sum(dtype=torch.float64))):  # one pass, and float32 cannot overflow in it
         return
-    for node, column in torch.nonzero(~torch.isfinite(features))[:1].tolist():
+    bad = torch.nonzero(~torch.isfinite(features))
+    if len(bad):  # none where float64 features are so large that their sum is not finite
+        node, column = bad[0].tolist()
         raise InputError(
             f"feature {column} of node {node} is {features[node, column].item()}",
             expected="finite numbers",
