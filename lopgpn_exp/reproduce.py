@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lopgpn_exp import NUMERICS_VERSION
 from lopgpn_exp.errors import InputError, mistakes_told, nearest
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
 
+if TYPE_CHECKING:
+    from lopgpn_exp.report.store import Runs
+
 EXAMPLES = """examples:
   make reproduce-tables     6 models x the datasets that can be had x 10 splits x 4 scenarios
   make reproduce-tables SPLITS=2 DATASETS=cora_ml MODELS=lop_gpn,gpn_rw JOBS=2
+  make reproduce-tables INITS=3 ARGS=--extend   add what outputs/reproduction/runs.parquet does not hold yet
   make report               the report alone, from the results that are there
 
 The same command goes on where it was stopped.
@@ -63,6 +69,9 @@ def parser() -> argparse.ArgumentParser:
         "--also", action="append", default=[], metavar="OVERRIDES", help="report these runs as another reading"
     )
     made.add_argument("--report", action="store_true", help="run nothing: the report from stored results")
+    made.add_argument(
+        "--extend", action="store_true", help="runs that runs.parquet holds count as done, and stay in it"
+    )
     made.add_argument("--dry-run", action="store_true", help="stop after the plan")
     made.add_argument("--readme", type=Path, metavar="FILE", help="also bring this README's generated parts up to date")
     made.add_argument("--output-dir", type=Path, default=Path("outputs"))
@@ -115,7 +124,7 @@ def _reproduce(options: argparse.Namespace) -> bool:
     from lopgpn_exp.cli import config_dir  # Hydra, torch and pandas: a mistake in a knob is told without them
     from lopgpn_exp.experiment.conduct import conduct
     from lopgpn_exp.experiment.launchers import JoblibLauncher
-    from lopgpn_exp.experiment.reproduction import configs, identified
+    from lopgpn_exp.experiment.reproduction import configs, identified, without
 
     output = [f"output_dir={options.output_dir}"] + (["dry_run=true"] if options.dry_run else [])
     available, left_out = _available(asked.datasets, output)
@@ -128,47 +137,54 @@ def _reproduce(options: argparse.Namespace) -> bool:
     runs = configs(
         config_dir(), models=asked.models, datasets=available, splits=asked.splits, inits=asked.inits, settings=output
     )
-    attempts = conduct(runs, JoblibLauncher(asked.jobs).attempts, runs[0])
+    stored = _stored(options) if options.extend else None
+    if stored is not None:
+        runs = without(runs, set(stored.results["run_id"]))
+        _say(f"{_runs_file(options)} holds {len(stored.results)} runs, which are not run again.")
+    start = time.perf_counter()
+    attempts = conduct(runs, JoblibLauncher(asked.jobs).attempts, runs[0]) if runs else []
     if options.dry_run:
         return False
+    stretch = {"seconds": round(time.perf_counter() - start), "runs": len(attempts), "jobs": options.jobs}
     run_ids = [job.run_id for job in identified(runs)]
-    _store(options, run_ids, asked, left_out)
+    _store(options, run_ids, asked, left_out, stored, [stretch] if attempts else [])
     _write(options)
     return any(attempt.error is not None for attempt in attempts)
 
 
 def _report(options: argparse.Namespace) -> bool:
-    """Report on the finished runs of the output folder, or on the stored ones where these are more."""
+    """Report on all runs that are stored or finished."""
     asked = knobs(options)
-    from lopgpn_exp.report.reproduction import RUNS
-    from lopgpn_exp.report.store import load_runs
-
-    path = options.output_dir / "reproduction" / RUNS
-    stored = load_runs(path) if path.is_file() else None
-    also = asked.also or tuple(stored.notes.get("variants", ()) if stored else ())
-    found = _finished(options, asked)
+    stored, found = _stored(options), _finished(options, asked)
     if stored is None and not found:
         raise InputError(
-            f"no finished runs of the reproduction in {options.output_dir / 'runs'}, and no {path}",
+            f"no finished runs of the reproduction in {options.output_dir / 'runs'}, and no {_runs_file(options)}",
             expected="at least one run of the default config on a dataset of the paper",
             hint="make reproduce-tables",
         )
-    if stored is None or len(found) >= len(stored.main):
-        left_out = dict(stored.notes.get("left_out", {})) if stored else {}
-        _store(options, found, replace(asked, also=also), left_out)
-    else:
-        _say(
-            f"The report is made from {path}, which holds {len(stored.main)} runs; "
-            f"{options.output_dir / 'runs'} has {len(found)} of them."
-        )
-        if stored.notes["numerics"] != NUMERICS_VERSION:
-            raise InputError(
-                f"{path} is of numerics version {stored.notes['numerics']}",
-                expected=f"version {NUMERICS_VERSION}: numbers have moved since",
-                hint="make reproduce-tables",
-            )
+    if stored is not None:
+        new = len(set(found) - set(stored.results["run_id"]))
+        _say(f"{_runs_file(options)} holds {len(stored.results)} runs; {options.output_dir / 'runs'} adds {new}.")
+    _store(options, found, asked, {}, stored)
     _write(options)
     return False
+
+
+def _stored(options: argparse.Namespace) -> Runs | None:
+    """The runs of `runs.parquet`, if there is one."""
+    from lopgpn_exp.report.store import load_runs
+
+    path = _runs_file(options)
+    if not path.is_file():
+        return None
+    stored = load_runs(path)
+    if stored.notes["numerics"] != NUMERICS_VERSION:
+        raise InputError(
+            f"{path} is of numerics version {stored.notes['numerics']}",
+            expected=f"version {NUMERICS_VERSION}: numbers have moved since",
+            hint="make reproduce-tables",
+        )
+    return stored
 
 
 def _finished(options: argparse.Namespace, asked: Knobs, variant: str = "") -> list[str]:
@@ -213,28 +229,47 @@ def _available(datasets: Sequence[str], output: Sequence[str]) -> tuple[list[str
     return available, left_out
 
 
-def _store(options: argparse.Namespace, run_ids: Sequence[str], asked: Knobs, left_out: dict[str, str]) -> None:
-    """`runs.parquet`: these runs, those of other readings that are finished, and the tests of scale."""
+def _store(
+    options: argparse.Namespace,
+    run_ids: Sequence[str],
+    asked: Knobs,
+    left_out: dict[str, str],
+    stored: Runs | None,
+    stretches: Sequence[dict[str, Any]] = (),
+) -> None:
+    """`runs.parquet`: these runs, those of other readings that are finished, the tests of scale, and what is stored."""
     from lopgpn_exp.cli import config_dir
     from lopgpn_exp.experiment.collect import read_results
     from lopgpn_exp.experiment.reproduction import scale_runs
-    from lopgpn_exp.report.reproduction import RUNS
     from lopgpn_exp.report.store import save_runs
 
+    old = stored.notes if stored else {}
+    also = tuple(dict.fromkeys([*old.get("variants", ()), *asked.also]))
     variants = {}
-    for words in asked.also:
+    for words in also:
         finished = _finished(options, asked, words)
         _say(f"{len(finished)} finished runs with {words}")
         variants |= dict.fromkeys(finished, words)
     variants |= dict.fromkeys(run_ids, "")
     variants |= scale_runs(config_dir(), options.output_dir)
     results = read_results(options.output_dir, run_ids=variants)
-    if not any(variants[result["run_id"]] == "" for result in results):
+    if stored is None and not any(variants[result["run_id"]] == "" for result in results):
         raise InputError(
             "no run of the reproduction has finished", expected="at least one", hint="see the messages above"
         )
-    notes = {"numerics": NUMERICS_VERSION, "left_out": left_out, "variants": list(asked.also)}
-    save_runs(options.output_dir / "reproduction" / RUNS, results, variants=variants, notes=notes)
+    notes = {
+        "numerics": NUMERICS_VERSION,
+        "left_out": {**old.get("left_out", {}), **left_out},
+        "variants": list(also),
+        "stretches": [*old.get("stretches", ()), *stretches],
+    }
+    save_runs(_runs_file(options), results, variants=variants, notes=notes, extend=stored is not None)
+
+
+def _runs_file(options: argparse.Namespace) -> Path:
+    from lopgpn_exp.report.reproduction import RUNS
+
+    return options.output_dir / "reproduction" / RUNS
 
 
 def _write(options: argparse.Namespace) -> None:

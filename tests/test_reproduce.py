@@ -14,6 +14,7 @@ from lopgpn_exp.experiment.build import plan
 from lopgpn_exp.experiment.reproduction import configs, identified
 from lopgpn_exp.experiment.runner import locate, run
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
+from lopgpn_exp.report.store import load_runs
 from tests.published_runs import save_published
 from tests.test_experiment import outcome
 
@@ -137,8 +138,32 @@ def test_runs_what_is_missing_and_reports_on_exactly_that(real_data, monkeypatch
     shutil.rmtree(outputs / "runs")
     code, out, err = call(capsys, "--report", "--output-dir", str(outputs))
     assert code == 0, err
-    assert "runs.parquet, which holds 8 runs" in out
+    assert "runs.parquet holds 9 runs" in out
+    assert "adds 0." in out
     assert (report / "table1.csv").read_text() == first
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_extending_runs_only_what_is_not_stored_and_loses_nothing(real_data, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("LOPGPN_DATA", str(real_data))
+    outputs = tmp_path / "outputs"
+    words = ["--models", "gkde", "--datasets", "cora_ml", "--jobs", "1", "--output-dir", str(outputs)]
+    code, _, err = call(capsys, *words, "--splits", "1")
+    assert code == 0, err
+    file = outputs / "reproduction" / "runs.parquet"
+    before = pd.read_parquet(file).set_index("run_id")
+    shutil.rmtree(outputs / "runs")  # another machine: all that came along is the file
+    code, out, err = call(capsys, *words, "--splits", "2", "--extend")
+    assert code == 0, err
+    assert "4 runs: 0 already done, 4 to do" in out
+    after = pd.read_parquet(file).set_index("run_id")
+    assert sorted(after["split"]) == [0] * 4 + [1] * 4
+    pd.testing.assert_frame_equal(after.loc[before.index, before.columns], before)
+    assert [stretch["runs"] for stretch in load_runs(file).notes["stretches"]] == [4, 4]
+    assert "for 8 of these runs; started 2 times" in (file.parent / "audit.md").read_text()
+    code, out, err = call(capsys, *words, "--splits", "2", "--extend")
+    assert code == 0, err
+    assert " to do" not in out
 
 
 def test_a_dataset_that_cannot_be_had_is_named_and_the_others_go_on(monkeypatch, capsys, tmp_path):

@@ -16,9 +16,11 @@ from scipy import stats
 
 from lopgpn_exp.experiment import sweep
 from lopgpn_exp.experiment.collect import load_curves, load_results
+from lopgpn_exp.experiment.jobs import Job
 from lopgpn_exp.experiment.results import read_result
 from lopgpn_exp.experiment.slurm import packed
 from lopgpn_exp.report.aggregate import aggregate, aggregate_curves, compare
+from lopgpn_exp.report.sweep import estimate
 from tests.test_cli import command  # noqa: F401  (a fixture)
 from tests.test_experiment import TINY
 
@@ -151,6 +153,17 @@ def test_a_sweep_of_impossible_runs_says_why_before_anything_runs(command):  # n
     assert code == 1
     assert "1 cannot be run: split.index is 99" in out
     assert len(load_results("outputs")) == 1
+
+
+def test_an_estimate_speaks_only_of_what_past_runs_tell():
+    todo = [
+        Job({}, "", (model, "digits", True), run_id="", training_id=f"{model}{i}", folder=Path(), done=False)
+        for model in ("appnp", "gkde")
+        for i in range(3)
+    ]
+    past = pd.DataFrame({"model": ["appnp"] * 2, "dataset": ["digits"] * 2, "seconds/train": [10.0, 20.0]})
+    assert estimate(todo[:3], past) == "about 45 s of training (from 2 past runs)"
+    assert "about 45 s of training for 3 of them, and the others unknown" in estimate(todo, past)
 
 
 def test_chunks_hold_whole_groups():

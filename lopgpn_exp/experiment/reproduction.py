@@ -85,6 +85,11 @@ def identified(runs: Sequence[DictConfig]) -> list[Job]:
     return surveyed(plans)[0]
 
 
+def without(runs: Sequence[DictConfig], run_ids: Collection[str]) -> list[DictConfig]:
+    """The runs that are none of these, by identity."""
+    return [OmegaConf.create(job.config) for job in identified(runs) if job.run_id not in run_ids]
+
+
 def kinds_with_runs(output_dir: Path) -> set[Kind]:
     """What run folders are called: their models, datasets, splits, initialisations and scenarios."""
     matches = [FOLDER.fullmatch(folder.name) for folder in (output_dir / "runs").glob("[!.]*")]

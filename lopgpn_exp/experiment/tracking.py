@@ -29,6 +29,7 @@ PARAM_LENGTH = 6000
 LOCK_SECONDS = 120
 TAG_LENGTH = 4000
 MLFLOW_PARENT = "mlflow.parentRunId"
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 TAGS = ("run_id", "model", "dataset", "split", "init", "scenario")
 
 
@@ -214,8 +215,9 @@ def _experiment(client: MlflowClient, name: str, uri: str, output_dir: Path) -> 
 
     found = client.get_experiment_by_name(name)
     if found is None:
-        local = uri.startswith("sqlite:///")
-        location = (output_dir / "mlartifacts").resolve().as_uri() if local else None
+        # A server chooses its own place; to a database MLflow would put files beside wherever the process was started.
+        is_database = uri.partition(":")[0].partition("+")[0] in DATABASES
+        location = (output_dir / "mlartifacts").resolve().as_uri() if is_database else None
         try:
             return client.create_experiment(name, artifact_location=location)
         except MlflowException:  # another process was faster

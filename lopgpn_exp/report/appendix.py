@@ -19,7 +19,7 @@ def appendix(runs: Runs) -> Iterator[Block]:
     yield from _defaults()
     yield from _alternatives(runs)
     yield from _scale(runs)
-    yield from _costs(runs.main)
+    yield from _costs(runs)
 
 
 def _defaults() -> Iterator[Block]:
@@ -81,8 +81,8 @@ def _scale(runs: Runs) -> Iterator[Block]:
         )
 
 
-def _costs(results: pd.DataFrame) -> Iterator[Block]:
-    table = costs(results)
+def _costs(runs: Runs) -> Iterator[Block]:
+    table = costs(runs.main)
     rows = [
         [
             MODEL_NAMES[model],
@@ -107,6 +107,14 @@ def _costs(results: pd.DataFrame) -> Iterator[Block]:
         ["model", "runs", "trainings", "training", "loading and evaluating", "mean epochs", "largest memory"],
         [*rows, ["all", *sums, "", ""]],
     )
+    stretches = runs.notes.get("stretches", [])
+    if stretches:
+        hours = sum(stretch["seconds"] for stretch in stretches) / 3600
+        done = sum(stretch["runs"] for stretch in stretches)
+        times = "once" if len(stretches) == 1 else f"{len(stretches)} times, each going on where the last one stopped"
+        yield Paragraph(
+            f"`make reproduce-tables` took {hours:.2f} h on the clock for {done} of these runs; started {times}."
+        )
 
 
 def number(value: float, digits: int = 2) -> str:

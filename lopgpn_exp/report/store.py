@@ -24,8 +24,8 @@ class Runs:
     """Runs and their accuracy-rejection curves.
 
     `variant` is empty for a run of the default config; else it names the overrides that make it another run. `notes`
-    holds what the runs cannot tell: `numerics`, their numerics version, and `left_out`, the datasets that could not
-    be had.
+    holds what the runs cannot tell: `numerics`, their numerics version; `left_out`, the datasets that could not be
+    had; `stretches`, how long the command took each time it ran some of them.
     """
 
     results: pd.DataFrame
@@ -43,22 +43,21 @@ class Runs:
 
 
 def save_runs(
-    path: Path, results: Sequence[Mapping[str, Any]], *, variants: Mapping[str, str], notes: Mapping[str, Any]
+    path: Path,
+    results: Sequence[Mapping[str, Any]],
+    *,
+    variants: Mapping[str, str],
+    notes: Mapping[str, Any],
+    extend: bool = False,
 ) -> None:
     """Write the `result.json` of some runs; curves only of clean ones, which alone are drawn.
 
     Args:
         variants: of each run id, the overrides that tell it from a default run, or "".
+        extend: whether the runs that the file holds already stay in it.
     """
-    rows = [
-        {key: result[key] for key in KEYS if key != "variant"}
-        | {"variant": variants[result["run_id"]]}
-        | result["metrics"]
-        | {"epochs": result["epochs"], "peak_rss_mb": result["peak_rss_mb"]}
-        | {f"seconds/{phase}": value for phase, value in result["seconds"].items()}
-        | (result["curves"] if result["scenario"] == "none" else {})
-        for result in results
-    ]
+    kept = {row["run_id"]: row for row in pq.read_table(path).to_pylist()} if extend else {}
+    rows = list((kept | {result["run_id"]: _row(result, variants[result["run_id"]]) for result in results}).values())
     columns = [*KEYS, *sorted({column for row in rows for column in row} - set(KEYS))]
     rows.sort(key=lambda row: [row[key] for key in KEYS])
     table = pa.table(
@@ -68,6 +67,17 @@ def save_runs(
     temporary = path.with_name(f".{path.name}.part")
     pq.write_table(table, temporary, compression="zstd", compression_level=9)
     temporary.replace(path)
+
+
+def _row(result: Mapping[str, Any], variant: str) -> dict[str, Any]:
+    return (
+        {key: result[key] for key in KEYS if key != "variant"}
+        | {"variant": variant}
+        | result["metrics"]
+        | {"epochs": result["epochs"], "peak_rss_mb": result["peak_rss_mb"]}
+        | {f"seconds/{phase}": value for phase, value in result["seconds"].items()}
+        | (result["curves"] if result["scenario"] == "none" else {})
+    )
 
 
 def load_runs(path: Path) -> Runs:

@@ -39,8 +39,8 @@ def estimate(todo: Sequence[Any], history: pd.DataFrame) -> str:
     known = [past[kind] for kind in kinds.values() if kind in past.index]
     if not known:
         return "no past runs of this kind to estimate the time from"
-    seconds = sum(known) / len(known) * len(kinds)
-    return f"about {_duration(seconds)} of training (from {len(history)} past runs)"
+    of_known = "" if len(known) == len(kinds) else f" for {len(known)} of them, and the others unknown"
+    return f"about {_duration(sum(known))} of training{of_known} (from {len(history)} past runs)"
 
 
 class SweepBar:

@@ -58,3 +58,4 @@ def test_runs_are_tracked_in_postgresql(database, tmp_path):
     assert logged.info.status == "FINISHED"
     assert logged.data.metrics["ood/auroc/eu"] == pytest.approx(done.result["metrics"]["ood/auroc/eu"])
     assert len(tracker.client.get_metric_history(first, "arc/tu")) == 100
+    assert logged.info.artifact_uri.startswith((tmp_path / "outputs").resolve().as_uri())  # not wherever one started it
