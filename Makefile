@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run reproduce-tables report test bench test-kill test-slurm test-services lint format ui clean
+.PHONY: help setup run reproduce-tables report test bench test-kill test-slurm test-services test-browser lint format ui clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -55,6 +55,10 @@ test-services: setup  ## A real PostgreSQL and a really full disk (needs root an
 bench: setup  ## Speed against a plain baseline and the machine's floor (ARGS="--datasets digits --sizes 10000" for less)
 	$(BIN)/python -m benchmarks $(ARGS)
 
+test-browser: setup  ## The dashboards and pages in a real browser (needs Debian's chromium and chromium-driver)
+	@$(PIP) -e '.[browser]'
+	LOPGPN_BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
+
 lint: setup  ## Check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,8 +68,8 @@ format: setup  ## Fix style and format in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-ui: $(VENV)/.installed  ## Open the runs in the MLflow UI on http://localhost:5000
-	$(BIN)/mlflow ui --backend-store-uri sqlite:///outputs/mlflow.db
+ui: $(VENV)/.installed  ## The dashboards of all runs, in the MLflow UI (ARGS="--open --port 5001")
+	$(BIN)/python -m lopgpn_exp.ui $(ARGS)
 
 clean:  ## Remove the virtual environment and caches (never outputs/)
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis dist build

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 from pathlib import Path
 
 import hydra
-from hydra.errors import InstantiationException, MissingConfigException
+from hydra.errors import HydraException, InstantiationException, MissingConfigException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
@@ -49,8 +50,7 @@ def main() -> None:
     try:
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")(_job)()
     except Exception as error:
-        mistake = isinstance(error.__cause__, InputError)  # found by a launcher as Hydra built it
-        if _started or (isinstance(error, InstantiationException) and not mistake):  # a defect of ours: the traceback
+        if _started or not _is_mistake(error):  # a defect of ours: the traceback
             raise
         sys.stderr.write(f"\nlopgpn_exp: {explained(error)}\n")  # Hydra did not get past the command line
         sys.exit(USER_MISTAKE)
@@ -59,6 +59,16 @@ def main() -> None:
         sys.exit(130)
     if _failed:
         sys.exit(USER_MISTAKE)
+
+
+def _is_mistake(error: Exception) -> bool:
+    """Whether Hydra did not get past the command line, or a launcher refused a value as Hydra built it."""
+    if isinstance(error, InputError) or isinstance(error.__cause__, InputError):
+        return True
+    if isinstance(error, InstantiationException):
+        return False
+    raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename).parts  # Hydra has plain ValueErrors too
+    return isinstance(error, HydraException | OmegaConfBaseException) or "hydra" in raised_in
 
 
 def _job(config: DictConfig) -> None:
@@ -77,23 +87,24 @@ def _job(config: DictConfig) -> None:
 def _carry_out(planned: Plan) -> None:
     from lopgpn_exp.experiment.runner import run  # torch: --help and a mistake in the config do without
     from lopgpn_exp.experiment.tracking import Tracker
-    from lopgpn_exp.report.summary import show
+    from lopgpn_exp.report.summary import show, show_links
 
     options = planned.tracking
     tracker = None
     if options["enabled"]:  # before the run: an address that does not answer is not found out after an hour
         tracker = Tracker(options["uri"], options["experiment"], planned.output_dir)
     outcome = run(planned)
-    uri = tracker.uri if tracker else None
-    show(outcome.result, title=planned.title, folder=outcome.folder, cached=outcome.cached, mlflow_uri=uri)
+    show(outcome.result, title=planned.title, folder=outcome.folder, cached=outcome.cached)
     if tracker:
         tracker.add(outcome.folder, planned.resolved, planned.title)
+        show_links(tracker.links([planned.dataset]), ui=tracker.ui)
 
 
 def explained(error: Exception) -> str:
     """Hydra's and OmegaConf's errors in our form, with the nearest valid name."""
-    if isinstance(error.__cause__, InputError):
-        return str(error.__cause__)
+    for mistake in (error, error.__cause__):
+        if isinstance(mistake, InputError):
+            return str(mistake)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")

@@ -15,7 +15,7 @@ FRAMEWORKS = {
     "pytorch_lightning": ["training/", "experiment/"],
     "hydra": ["cli.py", "tune.py", "experiment/"],
     "omegaconf": ["cli.py", "experiment/"],
-    "mlflow": ["experiment/tracking.py"],
+    "mlflow": ["experiment/tracking/"],
 }
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 

@@ -130,7 +130,8 @@ def test_a_run_ends_with_a_table_and_the_next_command(command):
 def test_the_tracked_run_names_the_command_that_opens_it(command):
     code, out, _ = command(*[text for text in TINY if text != "tracking=none"])
     assert code == 0
-    assert "mlflow ui --backend-store-uri sqlite:///outputs/mlflow.db" in out
+    assert "browse   python -m lopgpn_exp.ui" in out
+    assert "http://127.0.0.1:5000/#/experiments/1/runs?viewStateShareKey=runs&compareRunsMode=CHART" in out
 
 
 def test_a_sweep_goes_on_after_a_mistake_and_says_so_in_its_exit_code(command, tmp_path):

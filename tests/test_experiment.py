@@ -75,12 +75,14 @@ def test_a_run_leaves_what_the_contract_says(tmp_path, scenario):
     assert set(table["part"]) <= {"train", "val", "test", "none"}
     assert bool(table["is_ood"].any()) == (scenario != "none")
     assert "model:" in (done.folder / "config.yaml").read_text()
+    assert "could not be drawn" not in (done.folder / "page.html").read_text()
     assert {path.name for path in done.folder.iterdir()} == {
         "config.yaml",
         "model.ckpt",
         "predictions.parquet",
         "result.json",
         "arc.png",
+        "page.html",
     } | ({"ood.png"} if scenario != "none" else set())
 
 

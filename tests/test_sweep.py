@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from scipy import stats
 
 from lopgpn_exp.experiment import sweep
@@ -19,6 +20,7 @@ from lopgpn_exp.experiment.collect import load_curves, load_results
 from lopgpn_exp.experiment.jobs import Job
 from lopgpn_exp.experiment.results import read_result
 from lopgpn_exp.experiment.slurm import packed
+from lopgpn_exp.experiment.tracking import run_ids_of
 from lopgpn_exp.report.aggregate import aggregate, aggregate_curves, compare
 from lopgpn_exp.report.sweep import estimate
 from tests.test_cli import command  # noqa: F401  (a fixture)
@@ -142,10 +144,52 @@ def test_mlflow_has_a_parent_with_aggregates_and_a_failed_child(command, monkeyp
     path = "synthetic/appnp/none/test/accuracy"
     assert parent.data.metrics[f"{path}/mean"] == pytest.approx(accuracy.mean())
     assert parent.data.metrics[f"{path}/se"] == pytest.approx(accuracy.sem())
-    history = client.get_metric_history(parent.info.run_id, "synthetic/appnp/none/arc/tu/mean")
-    assert {point.step for point in history} == set(range(100))
+    (summary,) = client.search_runs([experiment], "tags.kind = 'summary' and tags.model = 'appnp'")
+    assert summary.data.metrics["test/accuracy"] == pytest.approx(accuracy.mean())
+    history = client.get_metric_history(summary.info.run_id, "arc/tu")
+    curves = load_curves("outputs").query("model == 'appnp' and measure == 'tu'").groupby("percent")["accuracy"].mean()
+    assert {point.step: point.value for point in history} == pytest.approx(curves.to_dict())
     artifacts = {artifact.path for artifact in client.list_artifacts(parent.info.run_id)}
-    assert artifacts == {"runs.csv", "aggregate.csv", "curves.csv", "comparison.csv"}
+    assert artifacts == {"sweep.json", "runs.csv", "aggregate.csv", "curves.csv", "comparison.csv", "page.html"}
+    assert set(run_ids_of(parent.info.run_id, uri=None, output_dir=Path("outputs"))) == set(results["run_id"])
+    (child,) = client.search_runs([experiment], "tags.kind = 'run' and tags.model = 'gkde' and tags.split = '1'")
+    assert run_ids_of(child.info.run_id, uri=None, output_dir=Path("outputs")) == [child.data.tags["run_id"]]
+    assert child.data.tags["sweep"] == parent.data.tags["run_id"]
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_a_newer_sweep_takes_the_place_of_an_older_ones_summary(command):  # noqa: F811
+    from mlflow.tracking import MlflowClient
+
+    words = [*[w for w in TINY if w != "tracking=none"], "model=gkde", "ood=none", "-m"]
+    for splits in ("split.index=0,1", "split.index=0,1,2"):
+        assert command(*words, splits)[0] == 0
+    client = MlflowClient("sqlite:///outputs/mlflow.db")
+    experiment = client.get_experiment_by_name("lopgpn_exp").experiment_id
+    found = client.search_runs([experiment], "tags.kind = 'summary'")
+    newest = max(found, key=lambda run: run.info.start_time)
+    assert {run.info.run_id: run.data.tags["latest"] for run in found}[newest.info.run_id] == "true"
+    assert sorted(run.data.tags["latest"] for run in found) == ["false", "true"]
+
+
+def test_a_model_with_other_values_is_not_averaged_with_it(command):  # noqa: F811
+    words = [*TINY, "model=appnp", "model.teleport=0.1,0.5", "split.index=0,1", "ood=none", "-m"]
+    code, out, err = command(*words)
+    assert code == 0, err
+    assert re.search(r"appnp teleport 0\.1 +none +2 ", out)
+    (folder,) = Path("outputs/sweeps").glob("sweep-*")
+    means = pd.read_csv(folder / "aggregate.csv").query("metric == 'test/accuracy'").set_index("model")["mean"]
+    results = load_results("outputs").set_index("run_id")
+    for run_ids, model in _by_teleport(results.index):
+        assert means[model] == pytest.approx(results.loc[run_ids, "test/accuracy"].mean())
+
+
+def _by_teleport(run_ids) -> list[tuple[list[str], str]]:
+    config = {run_id: yaml.safe_load(Path("outputs/runs", run_id, "config.yaml").read_text()) for run_id in run_ids}
+    return [
+        ([run_id for run_id in run_ids if config[run_id]["model"]["teleport"] == value], f"appnp teleport {value}")
+        for value in (0.1, 0.5)
+    ]
 
 
 def test_a_sweep_of_impossible_runs_says_why_before_anything_runs(command):  # noqa: F811

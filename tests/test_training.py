@@ -3,15 +3,18 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
 from lopgpn_exp.models import APPNP, GPN
 from lopgpn_exp.training import NodeClassification, fit_by_gradient
-from lopgpn_exp.training.callbacks import BestState
+from lopgpn_exp.training.callbacks import BestState, History, _thinned
 from lopgpn_exp.training.fit import _batch, _fit, _lean_trainer, _warm_up
 
 
@@ -39,13 +42,28 @@ def test_stops_after_patience_and_restores_the_best_state(small_graph):
     """3, 2, 2.5, 2, 9 with patience 3: the second is best, an equal one is no improvement, a sixth never comes."""
     module = Scripted(model_class="lopgpn_exp.models.GPN", model_options=options(small_graph))
     module.model.observe(small_graph.labels[small_graph.nodes(Part.TRAIN)])
-    best = BestState(patience=3)
+    best, history = BestState(patience=3), History(first_epoch=5)
     batches = [_batch(module.model, small_graph, part, None) for part in (Part.TRAIN, Part.VAL)]
-    _fit(_lean_trainer("cpu", max_epochs=100, callbacks=[best]), module, *batches)
+    _fit(_lean_trainer("cpu", max_epochs=100, callbacks=[best, history]), module, *batches)
     assert len(module.seen) == 5
     assert (best.best, best.best_epoch) == (2.0, 1)
     assert torch.equal(module.model.encoder.latent.weight, module.seen[1])
     assert not torch.equal(module.seen[1], module.seen[4])
+    points = history.thinned()
+    assert points["training/val_nll"] == [[6, 3.0], [7, 2.0], [8, 2.5], [9, 2.0], [10, 9.0]]  # after 5 of warm-up
+    assert [epoch for epoch, _ in points["training/loss"]] == [6, 7, 8, 9, 10]
+    assert points["training/loss"][-1][1] == module.train_loss
+
+
+@given(length=st.integers(1, 900), lowest=st.integers(0, 899))
+def test_a_thinned_history_keeps_its_ends_and_its_lowest_point(length, lowest):
+    lowest %= length
+    points = [[epoch, 0.0 if epoch == lowest else 1.0] for epoch in range(length)]
+    kept = _thinned(points, History.MOST_POINTS)
+    assert len(kept) <= History.MOST_POINTS
+    assert all(point in kept for point in (points[0], points[-1], points[lowest]))
+    assert kept == sorted(kept)
+    assert max(b[0] - a[0] for a, b in pairwise(kept + kept[-1:])) <= math.ceil(length / (History.MOST_POINTS - 2))
 
 
 def test_warm_up_moves_the_flow_and_nothing_else(small_graph):

@@ -10,7 +10,9 @@ from omegaconf import DictConfig
 from lopgpn_exp.experiment.collect import load_curves, load_results
 from lopgpn_exp.experiment.jobs import Attempt, Job
 from lopgpn_exp.experiment.sweep import planned, shared_trainings, surveyed
+from lopgpn_exp.experiment.sweeps import sweep_of
 from lopgpn_exp.experiment.tracking import Tracker
+from lopgpn_exp.report.summary import show_links
 from lopgpn_exp.report.sweep import SweepBar, show_outcome, show_plan
 
 
@@ -38,8 +40,9 @@ def conduct(
     show_plan(jobs, attempts, trainings=len(groups), history=load_results(output_dir))
     if settings.dry_run:
         return []
+    sweep = sweep_of(jobs, output_dir)
     if tracker:
-        tracker.open_sweep([job.run_id for job in jobs], name=_sweep_name(jobs))
+        tracker.open_sweep(sweep)
         for job in jobs:
             if job.done:
                 tracker.add(job.folder, job.config, job.title)
@@ -49,14 +52,11 @@ def conduct(
             bar.advance(finished)
             for each in finished if tracker else []:
                 tracker.add_attempt(each)
-    run_ids = {job.run_id for job in jobs}
-    results = load_results(output_dir, run_ids=run_ids)
+    results, curves = (sweep.labelled(load(output_dir, run_ids=sweep.run_ids)) for load in (load_results, load_curves))
+    page = sweep.write(results, curves) if len(results) else None
     if tracker:
-        tracker.close_sweep(results, load_curves(output_dir, run_ids=run_ids))
-    show_outcome(results, attempts, tracker.uri if tracker else None)
+        tracker.close_sweep(results, curves)
+    show_outcome(results, attempts, page=page)
+    if tracker:
+        show_links(tracker.links(set(results["dataset"])), ui=tracker.ui)
     return attempts
-
-
-def _sweep_name(jobs: Sequence[Job]) -> str:
-    models, datasets = (sorted({job.kind[i] for job in jobs}) for i in (0, 1))
-    return f"sweep · {', '.join(models)} · {', '.join(datasets)} · {len(jobs)} runs"

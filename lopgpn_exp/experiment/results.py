@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
+import traceback
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +16,9 @@ from lopgpn_exp.experiment.files import folder_written_at_once, link_or_copy, wr
 
 if TYPE_CHECKING:  # whoever reads results needs no torch
     from lopgpn_exp.evaluation import Evaluation
+    from lopgpn_exp.graph import Graph
+
+log = logging.getLogger(__name__)
 
 SCHEMA = 1
 FILES = ("config.yaml", "predictions.parquet", "result.json")  # a checkpoint may be left behind on a cluster
@@ -30,8 +36,13 @@ def write_run(
     config: dict[str, Any],
     title: str,
     checkpoint: Path | None,
+    graph: Graph | None = None,
+    cache_dir: Path | None = None,
 ) -> None:
-    """`config.yaml`, `model.ckpt`, `predictions.parquet`, `result.json` and the figures, all or none of them."""
+    """`config.yaml`, `model.ckpt`, `predictions.parquet`, `result.json`, the figures and the page, all or none of them.
+
+    `graph` is drawn in the page, if it is there and small; `cache_dir` keeps its layout for the next run.
+    """
     from lopgpn_exp.report.figures import save_figures
 
     with folder_written_at_once(folder) as scratch:
@@ -40,7 +51,24 @@ def write_run(
             link_or_copy(checkpoint, scratch / "model.ckpt")
         evaluation.predictions.to_parquet(scratch / "predictions.parquet", index=False)
         save_figures(scratch, evaluation, title=title)
+        text = _page(result, evaluation, title=title, graph=graph, cache_dir=cache_dir)
+        (scratch / "page.html").write_text(text, encoding="utf-8")
         write_json(scratch / "result.json", result)
+
+
+def _page(
+    result: dict[str, Any], evaluation: Evaluation, *, title: str, graph: Graph | None, cache_dir: Path | None
+) -> str:
+    """A drawing is no reason to lose a run: what went wrong is logged, and is what the page then says."""
+    from lopgpn_exp.report.page import page
+    from lopgpn_exp.report.pages import run_page
+
+    try:
+        return run_page(result, evaluation.predictions, title=title, graph=graph, cache_dir=cache_dir)
+    except Exception:
+        log.exception("The page of %s could not be drawn; its results are whole", title)
+        text = f"<h1>{escape(title)}</h1><p>This page could not be drawn; the results of the run are whole.</p>"
+        return page(title, f"{text}<pre>{escape(traceback.format_exc())}</pre>")
 
 
 def is_complete(folder: Path) -> bool:

@@ -108,6 +108,7 @@ def _carried_out(located: Located) -> dict[str, Any]:
         "metrics": evaluation.metrics,
         "curves": evaluation.curves,
         "epochs": trained.epochs,
+        "history": trained.history,
         "seconds": {key: round(seconds[key], 4) for key in ("load", "prepare", "train", "evaluate")},
         "peak_rss_mb": max(peak_rss_mb(), trained.peak_rss_mb),
         "versions": versions(),
@@ -120,6 +121,8 @@ def _carried_out(located: Located) -> dict[str, Any]:
         config=plan.resolved,
         title=plan.title,
         checkpoint=trained.checkpoint,
+        graph=graph,
+        cache_dir=_cache_dir(plan),
     )
     return result
 
@@ -153,7 +156,7 @@ def _train(plan: Plan, graph: Graph, checkpoint: Path) -> Training:
         checkpoint_path=checkpoint,
         **{key: value for key, value in plan.trainer.items() if key != "threads"},
     )
-    return Training(checkpoint, fitted.epochs, fitted.seconds, peak_rss_mb())
+    return Training(checkpoint, fitted.epochs, fitted.seconds, peak_rss_mb(), fitted.history)
 
 
 def _cache_dir(plan: Plan) -> Path:

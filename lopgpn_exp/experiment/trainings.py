@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from filelock import FileLock
@@ -24,6 +24,7 @@ class Training:
     epochs: int
     seconds: dict[str, float]
     peak_rss_mb: float
+    history: dict[str, list[list[float]]] = field(default_factory=dict)
 
 
 def training(output_dir: Path, identity: str, train: Callable[[Path], Training], *, again: bool = False) -> Training:

@@ -10,6 +10,7 @@ from scipy.special import stdtr, stdtrit  # Student's distribution, without the 
 
 GROUP = ["dataset", "model", "scenario"]
 RUN = ["split", "init"]
+CLEAN = "none"  # the scenario in which nothing is changed
 
 
 def metric_columns(results: pd.DataFrame) -> list[str]:
@@ -40,6 +41,18 @@ def aggregate_curves(curves: pd.DataFrame) -> pd.DataFrame:
     return by_split.groupby(keys, sort=True).agg(mean="mean", se="sem").reset_index()
 
 
+def student(mean: float, se: float, df: float) -> dict[str, float]:
+    """95 % interval of a mean and p of the t-test that it is 0; the normal distribution's if `df` is infinite."""
+    half = se * stdtrit(df, 0.975)
+    p = 2 * stdtr(df, -abs(mean) / se) if se > 0 else float(mean == 0)
+    return {"low": mean - half, "high": mean + half, "p": p}
+
+
+def paired(difference: pd.Series) -> dict[str, float]:
+    """The paired t-test, of differences on the same splits."""
+    return student(difference.mean(), difference.sem(), len(difference) - 1)
+
+
 def compare(results: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Each pair of models on the splits that both have: mean difference, 95 % interval and p of the paired t-test."""
     rows = []
@@ -50,27 +63,58 @@ def compare(results: pd.DataFrame, metric: str) -> pd.DataFrame:
                 difference = (table[first] - table[second]).dropna()
                 if len(difference) < 2:
                     continue
-                mean, se, n = difference.mean(), difference.sem(), len(difference)
-                half = se * stdtrit(n - 1, 0.975)
-                p = 2 * stdtr(n - 1, -abs(mean) / se) if se > 0 else float(mean == 0)
                 row = {"dataset": dataset, "scenario": scenario, "metric": metric, "first": first, "second": second}
-                rows.append(row | {"splits": n, "mean": mean, "low": mean - half, "high": mean + half, "p": p})
+                rows.append(row | {"splits": len(difference), "mean": difference.mean()} | paired(difference))
     columns = ["dataset", "scenario", "metric", "first", "second", "splits", "mean", "low", "high", "p"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def sweep_metrics(results: pd.DataFrame, curves: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
-    """Aggregates by path, value and step: `<dataset>/<model>/<scenario>/<metric>/mean` and so on; curves by percent."""
+def sweep_metrics(results: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
+    """Aggregates by path, value and step 0: `<dataset>/<model>/<scenario>/<metric>/mean` and so on."""
     for row in aggregate(results).itertuples():
         path = f"{row.dataset}/{row.model}/{row.scenario}/{row.metric}"
         for name in ("mean", "se", "low", "high"):
             if not pd.isna(value := getattr(row, name)):
                 yield f"{path}/{name}", value, 0
-    for row in aggregate_curves(curves).itertuples():
-        path = f"{row.dataset}/{row.model}/{row.scenario}/arc/{row.measure}"
-        yield f"{path}/mean", row.mean, row.percent
-        if not pd.isna(row.se):
-            yield f"{path}/se", row.se, row.percent
+
+
+def summaries(results: pd.DataFrame, curves: pd.DataFrame) -> dict[tuple[str, str], Iterator[tuple[str, float, int]]]:
+    """By dataset and model, means as metrics of one run: clean ones by their own path, a scenario's after its name.
+
+    Mean curves have the percent rejected as their step. What a run took is that of clean runs.
+    """
+    means = aggregate(results)
+    lines = aggregate_curves(curves)
+    costs = results[results["scenario"] == CLEAN].groupby(["dataset", "model"])[cost_columns(results)].mean()
+    return {
+        key: _summary(group, lines.query("dataset == @key[0] and model == @key[1]"), costs, key)
+        for key, group in means.groupby(["dataset", "model"])
+    }
+
+
+def _summary(
+    means: pd.DataFrame, lines: pd.DataFrame, costs: pd.DataFrame, key: tuple[str, str]
+) -> Iterator[tuple[str, float, int]]:
+    for row in means.itertuples():
+        if row.scenario == CLEAN:
+            yield row.metric, row.mean, 0
+        elif row.metric.startswith(("id/", "ood/", "change/")):
+            yield f"{row.scenario}/{row.metric}", row.mean, 0
+    for row in lines[lines["scenario"] == CLEAN].itertuples():
+        yield f"arc/{row.measure}", row.mean, row.percent
+    if key in costs.index:
+        for name, value in costs.loc[key].items():
+            yield str(name), value, 0
+
+
+def first_clean_runs(results: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """By dataset and model, the run to show how training went: of the first split and initialisation."""
+    clean = results[results["scenario"] == CLEAN].sort_values(RUN)
+    return clean.groupby(["dataset", "model"])["run_id"].first().to_dict()
+
+
+def cost_columns(results: pd.DataFrame) -> list[str]:
+    return [column for column in results if column.startswith("seconds/") or column in ("epochs", "peak_rss_mb")]
 
 
 def sweep_tables(results: pd.DataFrame, curves: pd.DataFrame) -> dict[str, pd.DataFrame]:

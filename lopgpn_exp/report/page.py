@@ -1,4 +1,4 @@
-"""The frame of an HTML page: no network, no script, light and dark as the reader's system has it."""
+"""The frame of an HTML page: nothing from the network, light and dark as the reader's system has it."""
 
 from html import escape
 
@@ -29,7 +29,8 @@ figure svg { max-width: 100%; height: auto; background: #ffffff; border-radius: 
 """.strip()
 
 
-def page(title: str, body: str) -> str:
+def page(title: str, body: str, *, style: str = "") -> str:
+    """`style` is what this page needs beyond what all pages share."""
     return "\n".join(
         [
             "<!doctype html>",
@@ -38,7 +39,7 @@ def page(title: str, body: str) -> str:
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>",
-            f"<style>\n{STYLE}\n</style>",
+            f"<style>\n{STYLE}\n{style}</style>",
             "</head>",
             "<body>",
             body,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,11 @@ COLUMNS = {
 }
 
 
-def show(result: dict[str, Any], *, title: str, folder: Path, cached: bool, mlflow_uri: str | None) -> None:
-    Console(highlight=False).print(summary(result, title=title, folder=folder, cached=cached, mlflow_uri=mlflow_uri))
+def show(result: dict[str, Any], *, title: str, folder: Path, cached: bool) -> None:
+    Console(highlight=False).print(summary(result, title=title, folder=folder, cached=cached))
 
 
-def summary(
-    result: dict[str, Any], *, title: str, folder: Path, cached: bool, mlflow_uri: str | None
-) -> RenderableType:
+def summary(result: dict[str, Any], *, title: str, folder: Path, cached: bool) -> RenderableType:
     """Accuracy and calibration in a line, one row a measure, where it lies and what to type next."""
     metrics = result["metrics"]
     line = "  ".join(f"{name} {metrics[key]:.4f}" for key, name in SCORES.items() if key in metrics)
@@ -49,10 +48,17 @@ def summary(
             table.add_row(name, *("" if value is None else f"{value:.4f}" for value in values))
     seconds = result["seconds"]
     cost = ", ".join(f"{phase} {seconds[phase]:.1f} s" for phase in seconds)
-    foot = [f"{result['epochs']} epochs; {cost}; peak {result['peak_rss_mb']:.0f} MB", f"results  {folder}"]
-    if mlflow_uri is not None:
-        foot.append(f"browse   mlflow ui --backend-store-uri {mlflow_uri}")
+    foot = [f"{result['epochs']} epochs; {cost}; peak {result['peak_rss_mb']:.0f} MB"]
+    foot += [f"results  {folder}", f"page     {folder / 'page.html'}"]
     if cached:
         foot.append("This run was finished before: force=true runs it again.")
     head = Text(title, style="bold")
     return Group("", head, Text(line), "", table, "", *(Text(text, overflow="fold") for text in foot))
+
+
+def show_links(links: Mapping[str, str], *, ui: str | None) -> None:
+    """The dashboards' addresses; `ui` is the command that serves them where no server does yet."""
+    lines = ["browse   " + (f"{ui}, then" if ui else "the dashboards")] if links else []
+    width = max(map(len, links), default=0)
+    lines += [f"  {name:{width}}  {address}" for name, address in links.items()]
+    Console(highlight=False).print(*lines, sep="\n", soft_wrap=True, markup=False)

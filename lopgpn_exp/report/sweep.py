@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from tqdm import tqdm
 
 from lopgpn_exp.report.aggregate import aggregate
-from lopgpn_exp.report.names import MEASURE_NAMES
+from lopgpn_exp.report.names import MEASURE_NAMES, model_colors
 
 # Accuracy (of ID nodes, as in the paper's table, where a scenario has OOD ones), then AUC-ROC by measure.
 ACCURACY = ("id/accuracy", "test/accuracy")
@@ -62,8 +64,8 @@ class SweepBar:
         self.bar.set_postfix(failed=self.failed, left=self.bar.total - self.bar.n)
 
 
-def show_outcome(results: pd.DataFrame, attempts: Sequence[Any], mlflow_uri: str | None) -> None:
-    """Means over splits, then what failed and why, then what to type next."""
+def show_outcome(results: pd.DataFrame, attempts: Sequence[Any], *, page: Path | None) -> None:
+    """Means over splits, then what failed and why, then where to look."""
     console = Console(highlight=False)
     if not results.empty:
         show_means(results)
@@ -76,8 +78,8 @@ def show_outcome(results: pd.DataFrame, attempts: Sequence[Any], mlflow_uri: str
                 lines.append(f"    {failure.job.folder / 'error.txt'}")
             console.print("\n".join(lines), soft_wrap=True, markup=False)
         console.print("The same command runs just these again.")
-    if mlflow_uri is not None:
-        console.print("", f"browse   mlflow ui --backend-store-uri {mlflow_uri}")
+    if page is not None:
+        console.print("", f"page     {page}", soft_wrap=True, markup=False)
 
 
 def show_means(results: pd.DataFrame) -> None:
@@ -87,6 +89,7 @@ def show_means(results: pd.DataFrame) -> None:
 
 def _means(results: pd.DataFrame) -> Iterator[Table]:
     """One table a dataset, in percent: means over splits, accuracy with its standard error."""
+    colors = model_colors(results["model"])
     means = aggregate(results).set_index(["dataset", "model", "scenario", "metric"])
     for dataset, of_dataset in results.groupby("dataset"):
         table = Table(title=str(dataset), title_justify="left", box=None, padding=(0, 1), header_style="bold")
@@ -97,7 +100,8 @@ def _means(results: pd.DataFrame) -> Iterator[Table]:
             at = (dataset, model, scenario)
             accuracy = next(text for key in ACCURACY if (text := _cell(means, (*at, key))))
             cells = [_cell(means, (*at, metric)) for metric in columns]
-            table.add_row(str(model), str(scenario), str(len(group)), accuracy, *cells)
+            name = Text.assemble(("● ", colors[str(model)]), str(model))
+            table.add_row(name, str(scenario), str(len(group)), accuracy, *cells)
         yield table
 
 

@@ -36,6 +36,38 @@ class BestState(pl.Callback):
             module.load_state_dict(self._state)
 
 
+class History(pl.Callback):
+    """Training loss and validation cross-entropy as they went, thinned to what a chart can show."""
+
+    MOST_POINTS = 200
+
+    def __init__(self, *, first_epoch: int) -> None:
+        self.first_epoch = first_epoch  # epochs of the warm-up count too
+        self._series: dict[str, list[list[float]]] = {"training/loss": [], "training/val_nll": []}
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self._add("training/loss", trainer, module.train_loss)
+
+    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self._add("training/val_nll", trainer, module.val_cross_entropy)
+
+    def _add(self, name: str, trainer: pl.Trainer, value: float) -> None:
+        self._series[name].append([self.first_epoch + trainer.current_epoch + 1, value])
+
+    def thinned(self) -> dict[str, list[list[float]]]:
+        """At most `MOST_POINTS` of each, evenly spaced; the first, the last and the lowest are always among them."""
+        return {name: _thinned(points, self.MOST_POINTS) for name, points in self._series.items()}
+
+
+def _thinned(points: list[list[float]], most: int) -> list[list[float]]:
+    if len(points) <= most:
+        return points
+    last = len(points) - 1
+    kept = {round(i * last / (most - 2)) for i in range(most - 1)}
+    kept.add(min(range(len(points)), key=lambda i: points[i][1]))
+    return [points[i] for i in sorted(kept)]
+
+
 class StatusLine:
     """One line on a terminal, redrawn; nothing in a log file."""
 

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.models import GradientModel
 from lopgpn_exp.models.seeding import seeded
-from lopgpn_exp.training.callbacks import BestState, Progress, StatusLine
+from lopgpn_exp.training.callbacks import BestState, History, Progress, StatusLine
 from lopgpn_exp.training.module import (
     Batch,
     ClosedFormClassification,
@@ -33,11 +33,12 @@ from lopgpn_exp.training.module import (
 
 @dataclass(frozen=True)
 class Fitted:
-    """A module in its best state, and what it took."""
+    """A module in its best state, what it took, and by name the points (epoch, value) of how it went."""
 
     module: NodeClassification | ClosedFormClassification
     epochs: int
     seconds: dict[str, float]
+    history: dict[str, list[list[float]]] = field(default_factory=dict)
 
 
 def fit(graph: Graph, *, model_class: str, optimizer: dict[str, Any], **options: Any) -> Fitted:
@@ -111,17 +112,17 @@ def fit_by_gradient(
         warmed_up = module.warmup_epochs if module.model.warmup_parameters() else 0
         if warmed_up:
             _warm_up(module, train, accelerator)
-        best = BestState(patience=patience)
+        best, history = BestState(patience=patience), History(first_epoch=warmed_up)
         trainer = _lean_trainer(
             accelerator,
             max_epochs=max_epochs,
             check_val_every_n_epoch=validate_every,
-            callbacks=[best, Progress(best, StatusLine(title=title, enabled=progress))],
+            callbacks=[best, history, Progress(best, StatusLine(title=title, enabled=progress))],
         )
         _fit(trainer, module, train, val)
     _finish(trainer, module, checkpoint_path)
     seconds = {"prepare": prepared - start, "train": time.perf_counter() - prepared}
-    return Fitted(module.eval(), trainer.current_epoch + warmed_up, seconds)
+    return Fitted(module.eval(), trainer.current_epoch + warmed_up, seconds, history.thinned())
 
 
 def _batch(model: GradientModel, graph: Graph, part: Part, cache_dir: Path | None) -> Batch:

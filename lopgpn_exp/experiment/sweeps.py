@@ -1,0 +1,83 @@
+"""A sweep as something that can be found again: its runs, its tables and its page in a folder of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lopgpn_exp.experiment.files import folder_written_at_once, write_json
+from lopgpn_exp.experiment.jobs import Job
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What runs of one model are averaged over, or what changes no number of theirs.
+PAGE = "page.html"
+NOT_SET_APART_BY = {"split.index", "init", "trainer.progress", "force", "dry_run", "inits", "data_root", "output_dir"}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The same runs are the same sweep, whenever it is started.
+
+    `labels` tells, of each run whose model the sweep runs with several values, which it has: `teleport 0.2`.
+    """
+
+    id: str
+    name: str
+    run_ids: tuple[str, ...]
+    labels: Mapping[str, str]
+    folder: Path
+
+    def labelled(self, runs: pd.DataFrame) -> pd.DataFrame:
+        """The sweep's own runs, in which a model with other values is another model."""
+        labels = runs["run_id"].map(lambda run_id: f" {label}" if (label := self.labels.get(run_id)) else "")
+        return runs.assign(model=runs["model"] + labels)
+
+    def write(self, results: pd.DataFrame, curves: pd.DataFrame) -> Path:
+        """`sweep.json`, the tables and the page, all or none of them; where the page is."""
+        from lopgpn_exp.report.aggregate import sweep_tables
+        from lopgpn_exp.report.pages import sweep_page
+
+        with folder_written_at_once(self.folder) as scratch:
+            record = {"sweep": self.id, "name": self.name, "run_ids": list(self.run_ids), "labels": dict(self.labels)}
+            write_json(scratch / "sweep.json", record)
+            for name, table in sweep_tables(results, curves).items():
+                table.to_csv(scratch / name, index=False)
+            (scratch / PAGE).write_text(sweep_page(results, curves, title=self.name))
+        return self.folder / PAGE
+
+
+def sweep_of(jobs: Sequence[Job], output_dir: Path) -> Sweep:
+    run_ids = tuple(job.run_id for job in jobs)
+    digest = hashlib.blake2b(" ".join(sorted(run_ids)).encode(), digest_size=8).hexdigest()
+    models, datasets = (sorted({job.kind[i] for job in jobs}) for i in (0, 1))
+    name = f"sweep · {', '.join(models)} · {', '.join(datasets)} · {len(jobs)} runs"
+    labels = dict(_labels(jobs))
+    return Sweep(f"sweep-{digest}", name, run_ids, labels, output_dir / "sweeps" / f"sweep-{digest}")
+
+
+def _labels(jobs: Sequence[Job]) -> Iterator[tuple[str, str]]:
+    """Of runs with the same model, dataset and scenario, the values in which they differ."""
+    groups = defaultdict(list)
+    for job in jobs:
+        values = {key: value for key, value in flattened(job.config) if key not in NOT_SET_APART_BY}
+        groups[job.kind[:2], job.config["ood"]["name"]].append((job.run_id, values))
+    for members in groups.values():
+        keys = sorted({key for _, values in members for key in values})
+        apart = [key for key in keys if len({str(values.get(key)) for _, values in members}) > 1]
+        for run_id, values in members if apart else []:
+            yield run_id, " ".join(f"{key.rpartition('.')[2]} {values.get(key)}" for key in apart)
+
+
+def flattened(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves of a nested config by their dotted path."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

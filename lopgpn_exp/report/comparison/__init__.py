@@ -1,0 +1,1 @@
+"""Runs or sweeps side by side: differences with their intervals."""
