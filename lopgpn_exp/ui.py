@@ -58,6 +58,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _attend(server: subprocess.Popen, log: IO[str], base: str, links: dict[str, str], browse: bool) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of the server's end, below
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
     try:
         _wait(server, log, f"{base}/health")
         _say(f"\nMLflow is on {base}   (Ctrl-C stops it)")
@@ -65,6 +66,8 @@ def _attend(server: subprocess.Popen, log: IO[str], base: str, links: dict[str, 
         addresses = {name: base + link for name, link in links.items()}
         for name, address in addresses.items():
             _say(f"  {name:{width}}  {address}")
+        if not links:
+            _say("  no dashboards yet: they come with the first tracked run")
         if browse:
             webbrowser.open(next(iter(addresses.values()), base))
         return server.wait()

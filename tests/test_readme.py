@@ -1,19 +1,14 @@
 """The README tells the truth: every command in it is run here or by CI."""
 
-import os
 import re
 import shlex
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import pytest
 
-from lopgpn_exp import load_results, reproduce, results, tune
+from lopgpn_exp import compare, load_results, reproduce, results, tune
 from tests.test_cli import command  # noqa: F401  (a fixture)
 from tests.test_experiment import TINY
 
@@ -23,6 +18,7 @@ LINES = [line for block in re.findall(r"```bash\n(.*?)```", README, re.S) for li
 PROGRAM = [line for line in LINES if line.startswith("python -m lopgpn_exp ")]
 TABLES = [line for line in LINES if line.startswith("python -m lopgpn_exp.results")]
 SEARCHES = [line for line in LINES if line.startswith("python -m lopgpn_exp.tune")]
+COMPARISONS = [line for line in LINES if line.startswith("python -m lopgpn_exp.compare")]
 QUICK = ["trainer.max_epochs=1", "trainer.progress=false", "tracking=none"]
 
 
@@ -32,8 +28,8 @@ def arguments(line: str) -> list[str]:
 
 def test_every_line_is_of_a_kind_that_is_run():
     assert len(PROGRAM) >= 7
-    others = [line for line in LINES if line not in PROGRAM + TABLES + SEARCHES]
-    assert all(line.startswith(("make ", "mlflow ui ")) for line in others), others
+    others = [line for line in LINES if line not in PROGRAM + TABLES + SEARCHES + COMPARISONS]
+    assert all(line.startswith(("make ", "python -m lopgpn_exp.ui ")) for line in others), others  # test_ui.py runs it
 
 
 @pytest.mark.parametrize("line", PROGRAM)
@@ -60,6 +56,14 @@ def test_table_lines(command, tmp_path):  # noqa: F811
         results.main(arguments(line))
     assert (tmp_path / "runs.csv").is_file()
     assert len(load_results(tmp_path / "elsewhere")) == 1
+
+
+@pytest.mark.parametrize("line", COMPARISONS)
+def test_comparison_lines(command, line, tmp_path):  # noqa: F811
+    code, _, err = command(*QUICK, "model=gpn_sym,lop_gpn", "dataset=digits", "split.index=0,1", "ood=none", "-m")
+    assert code == 0, err
+    compare.main(arguments(line))
+    assert "digits · none" in (tmp_path / "comparison.html").read_text()
 
 
 @pytest.mark.filterwarnings("ignore")  # optuna's own
@@ -107,29 +111,3 @@ def test_the_config_table_names_every_choice():
         row = re.search(rf"^\| `{group}` \|(.*)\|$", README, re.M)
         assert row, group
         assert {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")} <= set(re.findall(r"`(\w+)`", row[1]))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_ui_answers_on_a_tracked_run(command, tmp_path):  # noqa: F811
-    (line,) = {line for line in LINES if line.startswith("mlflow ui")}
-    assert command(*[text for text in TINY if text != "tracking=none"])[0] == 0
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = [str(Path(sys.executable).with_name("mlflow")), *line.split()[1:], "--port", str(port), "--workers", "1"]
-    server = subprocess.Popen(
-        words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        for _ in range(240):
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
-                    assert answer.status == 200
-                    break
-            except OSError:
-                time.sleep(0.5)
-        else:
-            pytest.fail("the server did not answer")
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()

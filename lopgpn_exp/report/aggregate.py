@@ -69,15 +69,6 @@ def compare(results: pd.DataFrame, metric: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def sweep_metrics(results: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
-    """Aggregates by path, value and step 0: `<dataset>/<model>/<scenario>/<metric>/mean` and so on."""
-    for row in aggregate(results).itertuples():
-        path = f"{row.dataset}/{row.model}/{row.scenario}/{row.metric}"
-        for name in ("mean", "se", "low", "high"):
-            if not pd.isna(value := getattr(row, name)):
-                yield f"{path}/{name}", value, 0
-
-
 def summaries(results: pd.DataFrame, curves: pd.DataFrame) -> dict[tuple[str, str], Iterator[tuple[str, float, int]]]:
     """By dataset and model, means as metrics of one run: clean ones by their own path, a scenario's after its name.
 

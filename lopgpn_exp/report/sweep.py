@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.text import Text
 from tqdm import tqdm
 
 from lopgpn_exp.report.aggregate import aggregate
+from lopgpn_exp.report.document import Table as Markdown
 from lopgpn_exp.report.names import MEASURE_NAMES, model_colors
 
 # Accuracy (of ID nodes, as in the paper's table, where a scenario has OOD ones), then AUC-ROC by measure.
@@ -83,26 +85,41 @@ def show_outcome(results: pd.DataFrame, attempts: Sequence[Any], *, page: Path |
 
 
 def show_means(results: pd.DataFrame) -> None:
-    for table in _means(results):
+    colors = model_colors(results["model"])
+    for means in mean_tables(results):
+        table = Table(title=means.dataset, title_justify="left", box=None, padding=(0, 1), header_style="bold")
+        for name in means.columns:
+            table.add_column(name, justify="left" if name in ("model", "scenario") else "right", no_wrap=True)
+        for model, *cells in means.rows:
+            table.add_row(Text.assemble(("● ", colors[model]), model), *cells)
         Console(highlight=False).print("", table)
 
 
-def _means(results: pd.DataFrame) -> Iterator[Table]:
-    """One table a dataset, in percent: means over splits, accuracy with its standard error."""
-    colors = model_colors(results["model"])
+def means_markdown(results: pd.DataFrame) -> str:
+    """The same tables for a description."""
+    return "\n\n".join(f"**{m.dataset}**\n\n{Markdown(m.columns, m.rows, 2).markdown()}" for m in mean_tables(results))
+
+
+@dataclass(frozen=True)
+class Means:
+    """Of one dataset, in percent: means over splits, accuracy with its standard error."""
+
+    dataset: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def mean_tables(results: pd.DataFrame) -> Iterator[Means]:
     means = aggregate(results).set_index(["dataset", "model", "scenario", "metric"])
     for dataset, of_dataset in results.groupby("dataset"):
-        table = Table(title=str(dataset), title_justify="left", box=None, padding=(0, 1), header_style="bold")
         columns = {key: name for key, name in AUROC.items() if of_dataset.get(key, pd.Series()).notna().any()}
-        for name in ("model", "scenario", "runs", "accuracy", *columns.values()):
-            table.add_column(name, justify="left" if name in ("model", "scenario") else "right", no_wrap=True)
+        rows = []
         for (model, scenario), group in of_dataset.groupby(["model", "scenario"]):
             at = (dataset, model, scenario)
             accuracy = next(text for key in ACCURACY if (text := _cell(means, (*at, key))))
             cells = [_cell(means, (*at, metric)) for metric in columns]
-            name = Text.assemble(("● ", colors[str(model)]), str(model))
-            table.add_row(name, str(scenario), str(len(group)), accuracy, *cells)
-        yield table
+            rows.append([str(model), str(scenario), str(len(group)), accuracy, *cells])
+        yield Means(str(dataset), ["model", "scenario", "runs", "accuracy", *columns.values()], rows)
 
 
 def _cell(means: pd.DataFrame, key: tuple[Any, ...]) -> str:

@@ -30,9 +30,9 @@ return [...document.querySelectorAll('[data-testid=experiment-view-compare-runs-
   .map(header => header.innerText.split('\\n')[0].replace(/\\s*\\(\\d+\\)$/, '').trim())
 """
 SCROLL = """
-const card = [...document.querySelectorAll('[data-testid=experiment-view-compare-runs-card]')]
-  .find(card => card.querySelector('h4').title === arguments[0]);
-card?.scrollIntoView({block: 'center'});
+const area = document.querySelector('[data-testid=experiment-view-compare-runs-chart-area]');
+const end = area.scrollTop + area.clientHeight >= area.scrollHeight - 1;
+area.scrollTo(0, end ? 0 : area.scrollTop + area.clientHeight / 3);
 """
 
 
@@ -44,10 +44,10 @@ def charts(page, wanted: set[str]) -> dict[str, list[dict]]:
         for chart in page.execute_script(CHARTS):
             if chart["traces"]:
                 found[chart["title"]] = chart["traces"]
-        missing = sorted(wanted - set(found))
-        if missing:
-            page.execute_script(SCROLL, missing[0])
-        return not missing
+        if wanted <= set(found):
+            return True
+        page.execute_script(SCROLL)
+        return False
 
     all_drawn.__doc__ = f"all of {sorted(wanted)} are drawn"
     until(all_drawn, seconds=120)

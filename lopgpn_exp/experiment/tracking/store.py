@@ -61,17 +61,20 @@ def connect(uri: str) -> MlflowClient:
     from mlflow.tracking import MlflowClient
 
     logging.getLogger("mlflow").setLevel(logging.WARNING)
+    address = uri
     try:
         if uri.startswith("sqlite:///"):
-            database = Path(uri.removeprefix("sqlite:///"))
+            # Absolute, as MLflow keeps one connection an address, even when the process has gone to another folder.
+            database = Path(uri.removeprefix("sqlite:///")).absolute()
+            address = f"sqlite:///{database}"
             database.parent.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=database.parent).close()  # said at once, not after waiting for a lock there
             with FileLock(database.with_name(f".{database.name}.lock"), timeout=LOCK_SECONDS):
                 if not _ready(database):
                     sys.stderr.write("Creating the MLflow database (once, about ten seconds)\n")
-                    MlflowClient(uri).search_experiments(max_results=1)
+                    MlflowClient(address).search_experiments(max_results=1)
                     _use_wal(database)
-        client = MlflowClient(uri)
+        client = MlflowClient(address)
         client.search_experiments(max_results=1)
         return client
     except (MlflowException, OSError, sqlite3.Error) as error:

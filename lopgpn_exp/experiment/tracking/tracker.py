@@ -42,7 +42,8 @@ PARAM_LENGTH = 6000
 TAG_LENGTH = 4000
 MLFLOW_PARENT = "mlflow.parentRunId"
 COLOR = "mlflow.runColor"  # of a run's lines and bars
-NOTE = "mlflow.note.content"  # an experiment's description
+NOTE = "mlflow.note.content"  # the description of an experiment or a run
+NOTE_LENGTH = 8000
 KIND = "mlflow.experimentKind"  # which layout the UI opens it in
 TAGS = ("run_id", "model", "dataset", "split", "init", "scenario")
 
@@ -110,13 +111,20 @@ class Tracker:
         self.sweep = sweep
 
     def close_sweep(self, results: pd.DataFrame, curves: pd.DataFrame) -> None:
-        """Aggregates and files on the parent; a summary run a dataset and model, whose lines the dashboards draw."""
-        from lopgpn_exp.report.aggregate import first_clean_runs, summaries, sweep_metrics  # pandas: only for a sweep
+        """Means and files on the parent; a summary run a dataset and model, whose lines the dashboards draw.
+
+        The means are the parent's description, not its metrics: for each of thousands, the UI would draw a chart.
+        """
+        from lopgpn_exp.report.aggregate import first_clean_runs, summaries  # pandas: only for a sweep
+        from lopgpn_exp.report.sweep import means_markdown
 
         assert self.parent is not None
         assert self.sweep is not None
         if not results.empty:
-            self._log(self.parent, params=[], metrics=list(sweep_metrics(results)))
+            text = means_markdown(results)
+            if len(text) > NOTE_LENGTH:
+                text = f"{len(results)} runs: the means are in the artifact page.html."
+            self.client.set_tag(self.parent, NOTE, text)
             self.client.log_artifacts(self.parent, str(self.sweep.folder))
             examples, colors = first_clean_runs(results), model_colors(results["model"])
             for key, summary in summaries(results, curves).items():
