@@ -70,7 +70,7 @@ def store(tmp_path_factory) -> Path:
     sweep = [f"model={','.join(MODELS)}", "split.index=0,1", "-m"]
     for words in (sweep, ["model=lop_gpn", "split.index=2", "ood=gaussian"]):
         program = [sys.executable, "-m", "lopgpn_exp", *tiny, *words]
-        done = subprocess.run(program, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(program, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         (folder / "last.txt").write_text(done.stdout)
     return folder
@@ -83,7 +83,7 @@ def links(store) -> dict[str, str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     program = [sys.executable, "-m", "lopgpn_exp.ui", "--port", str(port)]
-    server = subprocess.Popen(program, cwd=store, env=_environment(), stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(program, cwd=store, env=environment(), stdout=subprocess.PIPE, text=True)
     found: dict[str, str] = {}
     try:
         for line in server.stdout:
@@ -110,5 +110,5 @@ def until(condition, *, seconds: float = 60):
     pytest.fail(f"not within {seconds} s: {condition.__doc__ or condition}")
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
