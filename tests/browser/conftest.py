@@ -55,6 +55,7 @@ def browser():
 def page(browser, request):
     """A window of each width, and of what it shows a screenshot to look at."""
     browser.set_window_size(*WIDTHS[request.param])
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     browser.get("about:blank")
     browser.get_log("browser")
     yield browser

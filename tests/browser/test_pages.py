@@ -79,4 +79,3 @@ def test_pages_follow_light_and_dark(page, store, scheme, light):
     checked(page, folder / "page.html")
     channels = [int(part) for part in page.execute_script(BACKGROUND).strip("rgba()").split(",")[:3]]
     assert (min(channels) > 200) if light else (max(channels) < 60)
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

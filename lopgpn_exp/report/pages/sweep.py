@@ -46,9 +46,9 @@ def _body(results: pd.DataFrame, curves: pd.DataFrame, title: str) -> Iterator[s
     splits = results.groupby(["dataset", "model", "scenario"])["split"].nunique().tolist()
     models = _ordered(results["model"], MODEL_NAMES)
     yield (
-        f'<p class="note">{len(results)} runs of {len(models)} models on {len(datasets)} datasets, '
-        f"{_range(min(splits), max(splits))} splits each. Means over splits; bands are standard errors, bars at dots "
-        "95 % intervals, and with one split there are neither.</p>"
+        f'<p class="note">Runs: {len(results)} · models: {len(models)} · datasets: {len(datasets)} · splits of each: '
+        f"{_range(min(splits), max(splits))}. Means over splits; bands are standard errors, bars at dots 95 % "
+        "intervals, and with one split there are neither.</p>"
     )
     links = (f'<a href="#dataset-{i}">{escape(DATASET_NAMES.get(d, d))}</a>' for i, d in enumerate(datasets))
     yield f"<nav>{''.join(links)}</nav>"
