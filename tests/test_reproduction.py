@@ -13,7 +13,7 @@ import torch
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.report import arc, concepts, typeset
-from lopgpn_exp.report.audit import NOISE_POINTS, VERDICTS, audit, verdict
+from lopgpn_exp.report.audit import NOISE_POINTS, VERDICTS, audit, combined_noise, verdict
 from lopgpn_exp.report.claims import claims
 from lopgpn_exp.report.costs import costs
 from lopgpn_exp.report.known import known
@@ -68,6 +68,13 @@ def test_columns_mean_what_the_papers_macros_print():
         measures = [f"ood/auroc/{name}" for name in ("tu", "au", "eu", "eu_pc", "eu_so")]
         assert tuple(cells.loc[(scenario, m), "published"] for m in ["id/accuracy", *measures]) == values
     assert cells.loc[("none", "test/accuracy"), "published"] == 81.69
+
+
+def test_combined_noise_is_that_of_a_difference_of_two_means():
+    """3 points apart: 2 errors of 1.1 are 2.2, and of the difference 3.1; without an error only points count."""
+    table = pd.DataFrame({"difference": [3.0, -3.0, 3.0, 1.9], "se": [1.1, 1.0, float("nan"), float("nan")]})
+    assert combined_noise(table).tolist() == [True, False, False, True]
+    assert [verdict(row.difference, row.se) for row in table.itertuples()] == ["close"] * 3 + ["within noise"]
 
 
 def test_the_published_table_as_results_gives_the_published_table():

@@ -54,6 +54,13 @@ def audit(results: pd.DataFrame) -> pd.DataFrame:
     return table.merge(public_code(), on=CELL, how="left")[[*first, "public_code", "public_code_splits", "explanation"]]
 
 
+def combined_noise(table: pd.DataFrame) -> pd.Series:
+    """Which cells are within noise if the published means are as uncertain as ours: 2 errors of their difference."""
+    return (table["difference"].abs() <= NOISE_POINTS) | (
+        table["difference"].abs() <= NOISE_ERRORS * 2**0.5 * table["se"]
+    )
+
+
 def audit_csv(table: pd.DataFrame) -> pd.DataFrame:
     """As it is written: two decimals, whole counts."""
     numbers = ["ours", "se", "published", "difference", "public_code"]

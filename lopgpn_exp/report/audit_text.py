@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pandas as pd
 
 from lopgpn_exp.report.appendix import appendix, number
-from lopgpn_exp.report.audit import RULE, VERDICTS, counts
+from lopgpn_exp.report.audit import RULE, VERDICTS, combined_noise, counts
 from lopgpn_exp.report.claims import Claim
 from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Picture, Table
 from lopgpn_exp.report.known import Entry, known
@@ -61,7 +61,9 @@ def summary(runs: Runs, table: pd.DataFrame, claims: list[Claim]) -> Iterator[Bl
             f"Of the {len(comparable)} cells that the public code gives no reason to doubt, "
             f"{100 * (comparable['verdict'] == VERDICTS[0]).mean():.0f} % are within noise; the median absolute "
             f"difference is {comparable['difference'].abs().median():.2f} points, the mean difference "
-            f"{comparable['difference'].mean():+.2f}."
+            f"{comparable['difference'].mean():+.2f}. The published means come from ten splits of their own: if they "
+            "are as uncertain as ours, a difference is sqrt(2) times as uncertain, and "
+            f"{100 * combined_noise(comparable).mean():.0f} % are within noise."
         )
     yield Paragraph(RULE)
     if claims:
