@@ -213,6 +213,20 @@ def test_gpn_adds_one_to_the_dispersed_evidence(small_graph, scheme):
 
 
 @pytest.mark.parametrize("what", ["logits", "probabilities"])
+def test_extreme_features_give_appnp_a_large_cross_entropy_not_an_infinite_one(build_graph, what):
+    """A softmax that is exactly 0 in float32; the unlikely class costs at least what the smallest float does."""
+    graph = build_graph([(0, 1)], [[1e6], [1e6]], [0, 1])
+    model = APPNP(num_features=1, num_classes=2, hidden_dim=1, disperse_what=what).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(1.0)
+        model.encoder.latent.weight.copy_(torch.tensor([[1.0], [-1.0]]))
+    losses = model.predict(graph).expected_cross_entropy(torch.tensor([0, 1]))
+    assert losses[0] == 0
+    assert 87 < losses[1] < torch.inf  # -log(1.2e-38) = 87.3
+
+
+@pytest.mark.parametrize("what", ["logits", "probabilities"])
 def test_what_appnp_disperses(build_graph, what):
     """Two nodes whose A-hat is 1/2 everywhere: Pi mixes them 0.55 to 0.45."""
     graph = build_graph([(0, 1)], [[1.0], [0.0]], [0, 1])

@@ -56,7 +56,9 @@ class APPNP(GradientModel):
             log_probabilities = torch.log_softmax(prepared.disperse(logits), dim=-1)
         else:
             dispersed = prepared.disperse(torch.softmax(logits, dim=-1))
-            log_probabilities = torch.log(dispersed / dispersed.sum(dim=-1, keepdim=True))
+            probabilities = dispersed / dispersed.sum(dim=-1, keepdim=True)
+            # Extreme features make a softmax exactly 0; its logarithm is then that of the smallest number there is.
+            log_probabilities = torch.log(probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny))
         posterior = Categorical(log_probabilities)
         return posterior if prepared.nodes is None else posterior[prepared.nodes]
 
