@@ -67,8 +67,9 @@ def _is_mistake(error: Exception) -> bool:
         return True
     if isinstance(error, InstantiationException):
         return False
-    raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename).parts  # Hydra has plain ValueErrors too
-    return isinstance(error, HydraException | OmegaConfBaseException) or "hydra" in raised_in
+    raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)  # Hydra has plain ValueErrors too
+    in_hydra = raised_in.is_relative_to(Path(hydra.__file__).parent)
+    return isinstance(error, HydraException | OmegaConfBaseException) or in_hydra
 
 
 def _job(config: DictConfig) -> None:
@@ -85,10 +86,14 @@ def _job(config: DictConfig) -> None:
 
 
 def _carry_out(planned: Plan) -> None:
-    from lopgpn_exp.experiment.runner import run  # torch: --help and a mistake in the config do without
+    from lopgpn_exp.experiment.runner import locate, run  # torch: --help and a mistake in the config do without
     from lopgpn_exp.experiment.tracking import Tracker
     from lopgpn_exp.report.summary import show, show_links
 
+    if planned.resolved["dry_run"]:
+        located = locate(planned)
+        sys.stdout.write(f"{located.run_id}: {'already done' if located.is_finished else 'to do'}\n")
+        return
     options = planned.tracking
     tracker = None
     if options["enabled"]:  # before the run: an address that does not answer is not found out after an hour

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
         "sides", nargs="+", metavar="SIDE", help="a run, a sweep or a filter; the first is the reference"
     )
     parser.add_argument("--output-dir", type=Path, default=Path("outputs"))
+    parser.add_argument("--uri", help="where MLflow ids are looked up, as in tracking.uri")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--metric", nargs="+", metavar="NAME", help="only these; ood/auroc is every one of its measures")
     which.add_argument("--all", action="store_true", help="all metrics, not just the important ones")
@@ -60,7 +62,7 @@ def _run(options: argparse.Namespace) -> None:
         )
     if options.export is not None and options.export.suffix not in (".csv", ".parquet"):
         raise InputError(f"--export {options.export}", expected="a name that ends in .csv or .parquet")
-    sides = select(options.sides, options.output_dir)
+    sides = select(options.sides, options.output_dir, uri=options.uri)
 
     from lopgpn_exp.report.comparison.sides import (
         chosen_metrics,
@@ -73,19 +75,21 @@ def _run(options: argparse.Namespace) -> None:
     metrics = chosen_metrics(groups, names=options.metric, every=options.all)
     comparison = compare_groups(groups, metrics)
     descriptions = [_described(side) for side in sides]
-    try:
-        if options.html is not None:
-            options.html.write_text(page(comparison, descriptions), encoding="utf-8")
-        if options.export is not None:
-            table = comparison.table
-            write = table.to_csv if options.export.suffix == ".csv" else table.to_parquet
-            write(options.export, index=False)
-    except OSError as error:
-        raise InputError(
-            f"{error.filename} cannot be written ({error.strerror})", expected="a writable place"
-        ) from None
+    if options.html is not None:
+        _write(options.html, lambda path: path.write_text(page(comparison, descriptions), encoding="utf-8"))
+    if options.export is not None:
+        table = comparison.table
+        export = table.to_csv if options.export.suffix == ".csv" else table.to_parquet
+        _write(options.export, lambda path: export(path, index=False))
     show(comparison, descriptions)
     sys.stdout.write(f"\n{_next(options)}\n")
+
+
+def _write(path: Path, write: Callable[[Path], object]) -> None:
+    try:
+        write(path)
+    except OSError as error:  # pandas has some without a reason of their own
+        raise InputError(f"{path} cannot be written ({error.strerror or error})", expected="a writable place") from None
 
 
 def _described(side: Side) -> str:

@@ -126,6 +126,7 @@ def _reproduce(options: argparse.Namespace) -> bool:
     from lopgpn_exp.experiment.launchers import JoblibLauncher
     from lopgpn_exp.experiment.reproduction import configs, identified, without
 
+    stored = _stored(options) if options.extend else None  # first: reading the datasets takes longer
     output = [f"output_dir={options.output_dir}"] + (["dry_run=true"] if options.dry_run else [])
     available, left_out = _available(asked.datasets, output)
     if not available:
@@ -137,7 +138,6 @@ def _reproduce(options: argparse.Namespace) -> bool:
     runs = configs(
         config_dir(), models=asked.models, datasets=available, splits=asked.splits, inits=asked.inits, settings=output
     )
-    stored = _stored(options) if options.extend else None
     if stored is not None:
         runs = without(runs, set(stored.results["run_id"]))
         _say(f"{_runs_file(options)} holds {len(stored.results)} runs, which are not run again.")

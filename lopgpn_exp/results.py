@@ -42,6 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from lopgpn_exp.experiment.collect import load_results, pack, unpack  # pandas: --help does without
+    from lopgpn_exp.experiment.sweeps import told_apart
     from lopgpn_exp.report.aggregate import aggregate
     from lopgpn_exp.report.sweep import show_means
 
@@ -63,9 +64,10 @@ def _run(options: argparse.Namespace) -> None:
         pack(options.pack, options.output_dir, list(results["run_id"]), models=options.models)
         sys.stdout.write(f"{len(results)} runs in {options.pack}\n")
         return
-    table = aggregate(results) if options.aggregate else results
+    apart = told_apart(results, options.output_dir) if options.aggregate or options.export is None else results
+    table = aggregate(apart) if options.aggregate else results
     if options.export is None:
-        show_means(results)
+        show_means(apart)
     elif options.export.suffix == ".csv":
         table.to_csv(options.export, index=False)
     elif options.export.suffix == ".parquet":

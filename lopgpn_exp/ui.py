@@ -42,7 +42,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--experiment", default="lopgpn_exp", help="whose dashboards to list")
     parser.add_argument("--open", action="store_true", help="open the first dashboard in the browser")
     with mistakes_told():
-        sys.exit(_serve(parser.parse_args(arguments)))
+        try:
+            sys.exit(_serve(parser.parse_args(arguments)))
+        except KeyboardInterrupt:  # before the server is there
+            sys.exit(0)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -88,26 +91,20 @@ def _check_port(host: str, port: int) -> None:
             raise InputError(
                 f"{host}:{port} cannot be used ({error})",
                 expected="an address of this machine and a port that nobody listens on",
-                hint=f"python -m lopgpn_exp.ui --port {port + 1}",
+                hint=f"--port {port % (2**16 - 1) + 1}, or --host {LOCAL}",
             ) from None
 
 
 def _store(options: argparse.Namespace) -> str:
-    """The address of a store that is there: serving an empty one would only look as if runs were lost."""
+    """The address of the store to serve."""
     from lopgpn_exp.experiment.tracking import default_uri
 
-    if options.uri is not None:
-        if options.uri.startswith(("http://", "https://")):
-            raise InputError(f"--uri is {options.uri}", expected="a database; a server is open in a browser already")
-        return options.uri
-    database = options.output_dir / "mlflow.db"
-    if not database.is_file():
-        raise InputError(
-            f"there is no {database}",
-            expected="the database of at least one tracked run",
-            hint="python -m lopgpn_exp, or --output-dir FOLDER",
-        )
-    return default_uri(options.output_dir)
+    uri = default_uri(options.output_dir) if options.uri is None else options.uri
+    if uri.startswith(("http://", "https://")):
+        raise InputError(f"--uri is {uri}", expected="a database; a server is open in a browser already")
+    if ":" not in uri:
+        raise InputError(f"--uri is {uri!r}", expected="a database's address", hint="--uri sqlite:///outputs/mlflow.db")
+    return uri
 
 
 def _links(options: argparse.Namespace, uri: str) -> dict[str, str]:
@@ -120,6 +117,8 @@ def _start(options: argparse.Namespace, uri: str, log: IO[str]) -> subprocess.Po
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     words = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--workers", "1"]
     words += ["--host", options.host, "--port", str(options.port)]
+    if options.host not in (LOCAL, "localhost"):
+        words += ["--allowed-hosts", "*"]  # whoever asks for other machines means them by their names too
     words += ["--default-artifact-root", (options.output_dir / "mlartifacts").resolve().as_uri()]
     return subprocess.Popen(
         words,

@@ -158,6 +158,6 @@ def test_help_teaches(command):
         "python -m lopgpn_exp model=gpn_sym dataset=cora_ml",
         "gpn_rw, gpn_sym",
         "bernoulli",
-        "mlflow ui",
+        "python -m lopgpn_exp.ui",
     ):
         assert text in out

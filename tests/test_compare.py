@@ -22,6 +22,7 @@ from lopgpn_exp.experiment import tracking
 from lopgpn_exp.experiment.selection import select
 from lopgpn_exp.report.comparison.resampling import draws, node_metrics, standard_errors
 from lopgpn_exp.report.comparison.sides import chosen_metrics, compare_groups, groups_of
+from lopgpn_exp.report.comparison.text import page
 
 NUM_NODES, NUM_CLASSES = 400, 4
 MEASURES = ("tu", "eu")
@@ -125,21 +126,28 @@ def test_a_model_that_a_sweep_ran_with_several_values_is_several_models(tmp_path
     ]
 
 
-def test_an_mlflow_id_names_its_runs(outputs, monkeypatch):
+def test_an_mlflow_id_names_a_run_a_sweep_or_a_model_of_one(outputs, monkeypatch):
     asked = []
 
-    def run_ids_of(mlflow_id, *, uri, output_dir):
-        asked.append((mlflow_id, uri, output_dir))
-        return ["gkde-cora-s1-i0-none-aaaa"]
+    def tagged(**tags):
+        def tags_of(mlflow_id, *, uri, output_dir):
+            asked.append((mlflow_id, uri, output_dir))
+            return tags
 
-    monkeypatch.setattr(tracking, "run_ids_of", run_ids_of, raising=False)
-    side = select(["0123456789abcdef" * 2], outputs)[0]
+        monkeypatch.setattr(tracking, "tags_of", tags_of)
+        return select(["0123456789abcdef" * 2], outputs, uri="sqlite:///x.db")[0]
+
+    side = tagged(kind="run", run_id="gkde-cora-s1-i0-none-aaaa")
     assert [run["run_id"] for run in side.runs] == ["gkde-cora-s1-i0-none-aaaa"]
-    assert asked == [("0123456789abcdef" * 2, None, outputs)]
     assert side.label == "gkde · cora · split 1 · none"
-    monkeypatch.setattr(tracking, "run_ids_of", lambda *_, **__: [f"gkde-cora-s{s}-i0-none-aaaa" for s in range(9)])
-    side = select(["0123456789abcdef" * 2], outputs)[0]
-    assert (side.label, len(side.runs), side.missing) == ("MLflow 01234567", 4, 5)
+    assert asked == [("0123456789abcdef" * 2, "sqlite:///x.db", outputs)]
+    side = tagged(kind="sweep", run_id="sweep-none1")
+    assert (side.label, len(side.runs), side.missing) == ("sweep · none", 8, 1)
+    side = tagged(kind="summary", sweep="sweep-none1", model="gkde", dataset="cora")
+    assert {run["model"] for run in side.runs} == {"gkde"}
+    assert len(side.runs) == 4
+    with pytest.raises(InputError, match="the run gone of MLflow is not in"):
+        tagged(kind="run", run_id="gone")
 
 
 @pytest.mark.parametrize(
@@ -177,19 +185,22 @@ def test_a_wrong_word_is_told(outputs, word, message):
         select([word, word], outputs)
 
 
-def test_an_empty_place_is_told(outputs, tmp_path, monkeypatch):
+def test_an_empty_place_is_told(outputs, tmp_path):
     with pytest.raises(InputError, match="holds no runs"):
         select(["gkde"], tmp_path)
     with pytest.raises(InputError, match="finished runs in the output folder"):
         select(["model=gkde"], tmp_path)
-    for content, message in (("{", "cannot be read"), ('{"name": "x", "run_ids": ["a"]}', "none of the 1 runs")):
+    for content, message in (
+        ("{", "cannot be read"),
+        ('{"name": "x", "run_ids": ["a"], "sweep": "s"}', "none of the 1 runs"),
+    ):
         (tmp_path / "sweeps" / "sweep-x").mkdir(parents=True, exist_ok=True)
         (tmp_path / "sweeps" / "sweep-x" / "sweep.json").write_text(content)
         with pytest.raises(InputError, match=message):
             select(["sweep-x"], tmp_path)
-    monkeypatch.setattr(tracking, "run_ids_of", lambda *_, **__: [], raising=False)
-    with pytest.raises(InputError, match="MLflow knows no runs of 0000"):
+    with pytest.raises(InputError, match=r"there is no .*mlflow\.db"):
         select(["0" * 32], outputs)
+    assert not (outputs / "mlflow.db").exists()  # who only reads creates no store
 
 
 # Over test nodes.
@@ -601,3 +612,21 @@ def test_help_and_a_wrong_name_load_neither_pandas_nor_torch(outputs):
     )
     for words in (["--help"], ["wrong", "names", "--output-dir", str(outputs)]):
         subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
+
+
+def test_an_export_that_cannot_be_written_says_where_and_why(outputs, tmp_path, capsys):
+    sides = ["gkde-cora-s1-i0-none", "lop_gpn-cora-s1-i0-none", "--output-dir", str(outputs)]
+    for option, name in (("--export", "x.csv"), ("--export", "x.parquet"), ("--html", "x.html")):
+        with pytest.raises(SystemExit):
+            main([*sides, option, str(tmp_path / "nodir" / name)])
+        message = capsys.readouterr().err
+        assert f"{tmp_path / 'nodir' / name} cannot be written (" in message
+        assert "(None)" not in message
+
+
+def test_nll_is_in_nats_and_marked_as_better_when_lower(outputs):
+    comparison = compared(outputs, "gkde-cora-s1-i0-none", "lop_gpn-cora-s1-i0-none")
+    html = page(comparison, ["a", "b"])
+    value = select(["gkde-cora-s1-i0-none"], outputs)[0].runs[0]["metrics"]["test/nll"]
+    assert re.search(rf"NLL ↓</td><td[^>]*>{value:.3f}<", html)
+    assert "accuracy ↓" not in html

@@ -67,6 +67,33 @@ def test_a_new_measure_gets_its_charts_by_itself():
     assert "something/new" in found[REST]
 
 
+def test_a_scenario_of_the_users_own_has_its_section_too():
+    found = sections(dataset_dashboard("digits", {"mine/ood/auroc/eu", "feature_noise/ood/auroc/tu", "arc/tu"}))
+    assert list(found) == ["Accuracy-rejection curves", "OOD AUC-ROC · feature_noise", "OOD AUC-ROC · mine"]
+
+
+def test_the_protocols_dashboard_fits_into_a_tag_of_every_mlflow():
+    """5,000 characters, as MLflow had it before 2026-08."""
+    measures = ("tu", "au", "eu", "eu_pc", "eu_so", "lconf")
+    scenarios = ("leave_out_classes", "bernoulli", "gaussian", "feature_dropout", "feature_noise")
+    metrics = {f"{p}/{m}" for p in ("arc", "test/auarc") for m in measures} | {
+        "test/accuracy",
+        "epochs",
+        "seconds/train",
+    }
+    for scenario in scenarios:
+        metrics |= {f"{scenario}/{p}/{m}" for p in ("ood/auroc", "ood/aupr", "ood/fpr95", "change") for m in measures}
+        metrics |= {f"{scenario}/{p}/accuracy" for p in ("id", "ood")}
+    assert len(metrics) > 140
+    assert len(dataset_dashboard("amazon_computers", metrics).tag[1]) < 5000
+
+
+def test_a_dataset_may_have_any_name():
+    made = dataset_dashboard("größe (1)", SUMMARY)
+    assert made.key == "models-gr__e__1_"
+    assert dashboards_in(dict([made.tag])) == [made]
+
+
 def test_dashboards_are_found_again_in_an_experiments_tags():
     made = [dataset_dashboard("digits", SUMMARY), runs_dashboard(RUN)]
     tags = dict(dashboard.tag for dashboard in made) | {"mlflow.sharedViewState.0123": "shared by hand", "other": "x"}

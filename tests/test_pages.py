@@ -218,6 +218,25 @@ def test_shares_of_a_distribution_add_up_to_one():
             assert heights.sum() == pytest.approx(1, abs=0.02)
 
 
+def test_a_distribution_is_drawn_under_its_own_groups_name():
+    """The OOD nodes are given the larger values: the outline named OOD lies to the right."""
+    result, evaluation, graph = run_of("bernoulli")
+    table = evaluation.predictions.copy()
+    table["tu"] = table["is_ood"] + table["tu"].rank(pct=True)
+    html = run_page(result, table, title="t", graph=graph, cache_dir=None)
+    (chart,) = [chart for chart in charts(html, "distribution") if chart.get("aria-label").startswith("TU")]
+    centres = {}
+    for outline in chart.iter("polygon"):
+        points = np.array([[float(c) for c in pair.split(",")] for pair in outline.get("points").split()])
+        middle = in_data_units(chart, points)[1:-1:2]
+        centres[outline.find("title").text.split()[0], outline.get("fill")] = np.average(
+            middle[:, 0], weights=middle[:, 1]
+        )
+    (low, high) = sorted(centres, key=centres.get)
+    assert (low[0], high[0]) == ("ID", "OOD")
+    assert (low[1], high[1]) == ("#4477AA", "#EE6677")  # as the legend says
+
+
 def test_reliability_bins_by_hand():
     result, evaluation, graph = run_of("leave_out_classes")
     page = run_page(result, evaluation.predictions, title="t", graph=graph, cache_dir=None)

@@ -70,6 +70,16 @@ def test_columns_mean_what_the_papers_macros_print():
     assert cells.loc[("none", "test/accuracy"), "published"] == 81.69
 
 
+def test_a_run_of_another_config_takes_the_stored_ones_place(tmp_path):
+    """Never both: their mean would be of no config."""
+    (old, *_) = published_results(datasets=("cora_ml",))
+    notes = {"numerics": 2}
+    save_runs(tmp_path / "runs.parquet", [old], variants={old["run_id"]: ""}, notes=notes)
+    new = old | {"run_id": "another", "metrics": {"test/accuracy": 0.1}}
+    save_runs(tmp_path / "runs.parquet", [new], variants={"another": ""}, notes=notes, extend=True)
+    assert load_runs(tmp_path / "runs.parquet").main["run_id"].tolist() == ["another"]
+
+
 def test_combined_noise_is_that_of_a_difference_of_two_means():
     """3 points apart: 2 errors of 1.1 are 2.2, and of the difference 3.1; without an error only points count."""
     table = pd.DataFrame({"difference": [3.0, -3.0, 3.0, 1.9], "se": [1.1, 1.0, float("nan"), float("nan")]})

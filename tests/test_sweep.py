@@ -19,10 +19,11 @@ from lopgpn_exp.experiment import sweep
 from lopgpn_exp.experiment.collect import load_curves, load_results
 from lopgpn_exp.experiment.jobs import Job
 from lopgpn_exp.experiment.results import read_result
+from lopgpn_exp.experiment.selection import select
 from lopgpn_exp.experiment.slurm import packed
-from lopgpn_exp.experiment.tracking import run_ids_of
 from lopgpn_exp.report.aggregate import aggregate, aggregate_curves, compare
 from lopgpn_exp.report.sweep import estimate
+from lopgpn_exp.results import main as results_command
 from tests.test_cli import command  # noqa: F401  (a fixture)
 from tests.test_experiment import TINY
 
@@ -151,9 +152,13 @@ def test_mlflow_has_a_parent_with_aggregates_and_a_failed_child(command, monkeyp
     assert {point.step: point.value for point in history} == pytest.approx(curves.to_dict())
     artifacts = {artifact.path for artifact in client.list_artifacts(parent.info.run_id)}
     assert artifacts == {"sweep.json", "runs.csv", "aggregate.csv", "curves.csv", "comparison.csv", "page.html"}
-    assert set(run_ids_of(parent.info.run_id, uri=None, output_dir=Path("outputs"))) == set(results["run_id"])
+    (side,) = select([parent.info.run_id], Path("outputs"))
+    assert {run["run_id"] for run in side.runs} == set(results["run_id"])
     (child,) = client.search_runs([experiment], "tags.kind = 'run' and tags.model = 'gkde' and tags.split = '1'")
-    assert run_ids_of(child.info.run_id, uri=None, output_dir=Path("outputs")) == [child.data.tags["run_id"]]
+    (side,) = select([child.info.run_id], Path("outputs"))
+    assert [run["run_id"] for run in side.runs] == [child.data.tags["run_id"]]
+    (side,) = select([summary.info.run_id], Path("outputs"))
+    assert {run["model"] for run in side.runs} == {"appnp"}
     assert child.data.tags["sweep"] == parent.data.tags["run_id"]
 
 
@@ -172,11 +177,13 @@ def test_a_newer_sweep_takes_the_place_of_an_older_ones_summary(command):  # noq
     assert sorted(run.data.tags["latest"] for run in found) == ["false", "true"]
 
 
-def test_a_model_with_other_values_is_not_averaged_with_it(command):  # noqa: F811
+def test_a_model_with_other_values_is_not_averaged_with_it(command, capsys):  # noqa: F811
     words = [*TINY, "model=appnp", "model.teleport=0.1,0.5", "split.index=0,1", "ood=none", "-m"]
     code, out, err = command(*words)
     assert code == 0, err
     assert re.search(r"appnp teleport 0\.1 +none +2 ", out)
+    results_command(["--output-dir", "outputs"])
+    assert re.search(r"appnp teleport 0\.5 +none +2 ", capsys.readouterr().out)
     (folder,) = Path("outputs/sweeps").glob("sweep-*")
     means = pd.read_csv(folder / "aggregate.csv").query("metric == 'test/accuracy'").set_index("model")["mean"]
     results = load_results("outputs").set_index("run_id")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lopgpn_exp import ui
+from lopgpn_exp.experiment.tracking.store import ui_command
 from tests.test_cli import command  # noqa: F401  (a fixture)
 from tests.test_experiment import TINY
 
@@ -50,7 +51,7 @@ def test_a_busy_port_is_one_message_with_another_one(capsys, tmp_path):
         port = busy.getsockname()[1]
         message = told(capsys, "--output-dir", str(tmp_path), "--port", str(port))
     assert f"127.0.0.1:{port} cannot be used" in message
-    assert f"--port {port + 1}" in message
+    assert "try:      --port " in message
 
 
 @pytest.mark.parametrize("port", ["0", "70000"])
@@ -62,6 +63,25 @@ def test_a_server_has_no_need_of_it(capsys):
     assert "a server is open in a browser already" in told(
         capsys, "--uri", "http://127.0.0.1:1", "--port", str(free_port())
     )
+
+
+@pytest.mark.parametrize("uri", ["", "nonsense", "foo://bar", "sqlite:///typo.db", "postgresql://u:p@127.0.0.1:1/x"])
+def test_a_uri_of_no_store_is_one_message_and_makes_none(capsys, tmp_path, monkeypatch, uri):
+    monkeypatch.chdir(tmp_path)
+    told(capsys, "--uri", uri, "--port", str(free_port()))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (None, "python -m lopgpn_exp.ui"),
+        ("http://127.0.0.1:5000", None),  # a server is never started again, wherever it is
+        ("sqlite:////x/y.db", "python -m lopgpn_exp.ui --uri sqlite:////x/y.db"),
+    ],
+)
+def test_what_to_type_fits_the_store(uri, expected):
+    assert ui_command(uri or "sqlite:///outputs/mlflow.db", Path("outputs"), is_default=uri is None) == expected
 
 
 def test_a_database_that_is_none_is_one_message(capsys, tmp_path):

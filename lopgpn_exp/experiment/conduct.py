@@ -13,7 +13,7 @@ from lopgpn_exp.experiment.sweep import planned, shared_trainings, surveyed
 from lopgpn_exp.experiment.sweeps import sweep_of
 from lopgpn_exp.experiment.tracking import Tracker
 from lopgpn_exp.report.summary import show_links
-from lopgpn_exp.report.sweep import SweepBar, show_outcome, show_plan
+from lopgpn_exp.report.sweep import SweepBar, show_outcome, show_page, show_plan
 
 
 def conduct(
@@ -40,6 +40,9 @@ def conduct(
     show_plan(jobs, attempts, trainings=len(groups), history=load_results(output_dir))
     if settings.dry_run:
         return []
+    if not jobs:
+        show_outcome(load_results(output_dir, run_ids=()), attempts)
+        return attempts
     sweep = sweep_of(jobs, output_dir)
     if tracker:
         tracker.open_sweep(sweep)
@@ -53,10 +56,10 @@ def conduct(
             for each in finished if tracker else []:
                 tracker.add_attempt(each)
     results, curves = (sweep.labelled(load(output_dir, run_ids=sweep.run_ids)) for load in (load_results, load_curves))
-    page = sweep.write(results, curves) if len(results) else None
+    show_outcome(results, attempts)  # first: whatever becomes of page and tracking, this was worth waiting for
+    if len(results):
+        show_page(sweep.write(results, curves))
     if tracker:
         tracker.close_sweep(results, curves)
-    show_outcome(results, attempts, page=page)
-    if tracker:
         show_links(tracker.links(set(results["dataset"])), ui=tracker.ui)
     return attempts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.experiment.results import read_result
+from lopgpn_exp.experiment.sweeps import read_sweep
 
 COLUMNS = ("model", "dataset", "scenario", "split", "init")
 MLFLOW_ID = re.compile(r"[0-9a-f]{32}")
@@ -29,11 +29,12 @@ class Side:
     missing: int = 0  # runs of a sweep that are not finished
 
 
-def select(words: Sequence[str], output_dir: Path) -> list[Side]:
-    return _told_apart([_side(word, output_dir) for word in words])
+def select(words: Sequence[str], output_dir: Path, *, uri: str | None = None) -> list[Side]:
+    """`uri` is where MLflow ids are looked up; None: in the output folder's own database."""
+    return _told_apart([_side(word, output_dir, uri) for word in words])
 
 
-def _side(word: str, output_dir: Path) -> Side:
+def _side(word: str, output_dir: Path, uri: str | None) -> Side:
     """The first that fits: run, sweep, filter, MLflow run. A beginning that fits several is no name of any."""
     runs, sweeps = (_folders(output_dir / kind) for kind in ("runs", "sweeps"))
     ambiguous: list[str] = []
@@ -49,7 +50,7 @@ def _side(word: str, output_dir: Path) -> Side:
     if "=" in word:
         return Side(word, "filter", _filtered(word, runs))
     if MLFLOW_ID.fullmatch(word):
-        return _mlflow_run(word, output_dir, runs)
+        return _mlflow_run(word, output_dir, uri, runs)
     if ambiguous:
         raise InputError(
             f"{word!r} is how {len(ambiguous)} names begin: {', '.join(ambiguous[:3])}"
@@ -91,29 +92,31 @@ def _parts(result: dict[str, Any]) -> list[str]:
 
 
 def _sweep(folder: Path, runs: dict[str, Path]) -> Side:
-    path = folder / "sweep.json"
-    try:
-        content = json.loads(path.read_text())
-        name, run_ids, labels = str(content["name"]), list(content["run_ids"]), dict(content.get("labels", {}))
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(
-            f"{path} cannot be read ({type(error).__name__}: {error})", expected="the file that a sweep leaves"
-        ) from None
-    side = _group(name, "sweep", run_ids, runs)
+    sweep = read_sweep(folder)
+    side = _group(sweep.name, "sweep", sweep.run_ids, runs)
     for run in side.runs:  # a model that the sweep runs with several values is several models
-        run["model"] += f" {label}" if (label := labels.get(run["run_id"])) else ""
+        run["model"] += f" {label}" if (label := sweep.labels.get(run["run_id"])) else ""
     return side
 
 
-def _mlflow_run(mlflow_id: str, output_dir: Path, runs: dict[str, Path]) -> Side:
-    from lopgpn_exp.experiment.tracking import run_ids_of  # MLflow: seconds
+def _mlflow_run(mlflow_id: str, output_dir: Path, uri: str | None, runs: dict[str, Path]) -> Side:
+    """What a run's page in the UI is of: a run, a sweep, or a model's means over one.
 
-    run_ids = run_ids_of(mlflow_id, uri=None, output_dir=output_dir)
-    if not run_ids:
-        raise InputError(f"MLflow knows no runs of {mlflow_id}", expected="the id of a run, or of a sweep with runs")
-    if len(run_ids) == 1 and run_ids[0] in runs:
-        return _run(runs[run_ids[0]])
-    return _group(f"MLflow {mlflow_id[:8]}", "sweep in MLflow", run_ids, runs)
+    A sweep is read from its own record: a run that two sweeps share is in MLflow under the newer one.
+    """
+    from lopgpn_exp.experiment.tracking import tags_of  # MLflow: seconds
+
+    tags = tags_of(mlflow_id, uri=uri, output_dir=output_dir)
+    kind, run_id = tags.get("kind", "run"), tags.get("run_id", "")
+    if kind == "sweep":
+        return _sweep(output_dir / "sweeps" / run_id, runs)
+    if kind == "summary":
+        side = _sweep(output_dir / "sweeps" / tags["sweep"], runs)
+        chosen = [r for r in side.runs if (r["model"], r["dataset"]) == (tags["model"], tags["dataset"])]
+        return Side(f"{tags['model']} of {tags['sweep'][:10]}", "model of a sweep", chosen)
+    if run_id not in runs:
+        raise InputError(f"the run {run_id or mlflow_id} of MLflow is not in {output_dir}", expected="a finished run")
+    return _run(runs[run_id])
 
 
 def _group(label: str, kind: str, run_ids: Sequence[str], runs: dict[str, Path]) -> Side:

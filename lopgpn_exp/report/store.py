@@ -56,8 +56,10 @@ def save_runs(
         variants: of each run id, the overrides that tell it from a default run, or "".
         extend: whether the runs that the file holds already stay in it.
     """
-    kept = {row["run_id"]: row for row in pq.read_table(path).to_pylist()} if extend else {}
-    rows = list((kept | {result["run_id"]: _row(result, variants[result["run_id"]]) for result in results}).values())
+    # By what a run is, not by its id: a default run of another config takes the old one's place, never half of it.
+    kept = {_kind_of(row): row for row in pq.read_table(path).to_pylist()} if extend else {}
+    new = (_row(result, variants[result["run_id"]]) for result in results)
+    rows = list((kept | {_kind_of(row): row for row in new}).values())
     columns = [*KEYS, *sorted({column for row in rows for column in row} - set(KEYS))]
     rows.sort(key=lambda row: [row[key] for key in KEYS])
     table = pa.table(
@@ -67,6 +69,10 @@ def save_runs(
     temporary = path.with_name(f".{path.name}.part")
     pq.write_table(table, temporary, compression="zstd", compression_level=9)
     temporary.replace(path)
+
+
+def _kind_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in KEYS if key != "run_id")
 
 
 def _row(result: Mapping[str, Any], variant: str) -> dict[str, Any]:

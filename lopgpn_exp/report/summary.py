@@ -49,7 +49,9 @@ def summary(result: dict[str, Any], *, title: str, folder: Path, cached: bool) -
     seconds = result["seconds"]
     cost = ", ".join(f"{phase} {seconds[phase]:.1f} s" for phase in seconds)
     foot = [f"{result['epochs']} epochs; {cost}; peak {result['peak_rss_mb']:.0f} MB"]
-    foot += [f"results  {folder}", f"page     {folder / 'page.html'}"]
+    foot.append(f"results  {folder}")
+    if (folder / "page.html").is_file():  # a run of an earlier version has none
+        foot.append(f"page     {folder / 'page.html'}")
     if cached:
         foot.append("This run was finished before: force=true runs it again.")
     head = Text(title, style="bold")

@@ -20,6 +20,7 @@ from lopgpn_exp.report.names import MEASURE_NAMES, model_colors
 
 # Accuracy (of ID nodes, as in the paper's table, where a scenario has OOD ones), then AUC-ROC by measure.
 ACCURACY = ("id/accuracy", "test/accuracy")
+WIDEST = 1000  # columns of a terminal
 AUROC = {f"ood/auroc/{measure}": MEASURE_NAMES[measure] for measure in ("tu", "au", "eu", "eu_pc", "eu_so")}
 
 
@@ -66,22 +67,29 @@ class SweepBar:
         self.bar.set_postfix(failed=self.failed, left=self.bar.total - self.bar.n)
 
 
-def show_outcome(results: pd.DataFrame, attempts: Sequence[Any], *, page: Path | None) -> None:
-    """Means over splits, then what failed and why, then where to look."""
+def show_page(page: Path) -> None:
+    Console(highlight=False).print(f"\npage     {page}", soft_wrap=True, markup=False)
+
+
+def show_outcome(results: pd.DataFrame, attempts: Sequence[Any]) -> None:
+    """Means over splits, then what failed and why."""
     console = Console(highlight=False)
     if not results.empty:
         show_means(results)
     failures = [attempt for attempt in attempts if attempt.error is not None]
     if failures:
-        console.print("", f"{len(failures)} failed:", style="bold red")
+        console.print(f"\n{len(failures)} failed:", style="bold red")
+        told: set[str] = set()
         for failure in failures:
-            lines = [f"  {failure.job.title}", f"    {failure.error.splitlines()[0]}"]
+            reason, *advice = failure.error.splitlines()
+            lines = [f"  {failure.job.title}", f"    {reason}"]
+            if failure.error not in told:  # once is enough
+                lines += [f"    {line}" for line in advice]
+            told.add(failure.error)
             if failure.details:
                 lines.append(f"    {failure.job.folder / 'error.txt'}")
             console.print("\n".join(lines), soft_wrap=True, markup=False)
         console.print("The same command runs just these again.")
-    if page is not None:
-        console.print("", f"page     {page}", soft_wrap=True, markup=False)
 
 
 def show_means(results: pd.DataFrame) -> None:
@@ -92,7 +100,8 @@ def show_means(results: pd.DataFrame) -> None:
             table.add_column(name, justify="left" if name in ("model", "scenario") else "right", no_wrap=True)
         for model, *cells in means.rows:
             table.add_row(Text.assemble(("● ", colors[model]), model), *cells)
-        Console(highlight=False).print("", table)
+        width = Console(width=WIDEST).measure(table).maximum  # a line too long can be read, one cut short cannot
+        Console(highlight=False, width=width).print("", table, sep="\n")
 
 
 def means_markdown(results: pd.DataFrame) -> str:

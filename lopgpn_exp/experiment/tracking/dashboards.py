@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 from lopgpn_exp.report.names import MEASURE_NAMES, SCENARIO_NAMES
 
 MODELS = "models-"
+OF_SCENARIO = ("id", "ood", "change")  # what follows a scenario's name
 TAG = "mlflow.sharedViewState."  # and the key
 MOST_LINES = 60  # runs in one chart
 TAG_COLUMNS = ("model", "dataset", "scenario", "split", "init", "sweep")
@@ -36,8 +37,8 @@ class Dashboard:
 
     @property
     def key(self) -> str:
-        """What the address names it by."""
-        return "runs" if self.dataset is None else f"{MODELS}{self.dataset}"
+        """What the address and the tag name it by: plain letters, whatever the dataset is called."""
+        return "runs" if self.dataset is None else MODELS + re.sub(r"[^A-Za-z0-9_.-]", "_", self.dataset)
 
     @property
     def name(self) -> str:
@@ -65,7 +66,7 @@ def runs_dashboard(metrics: Collection[str]) -> Dashboard:
 def dataset_dashboard(dataset: str, metrics: Collection[str]) -> Dashboard:
     """Models over a dataset, a line each: means of the newest sweep with them, and how its first training went."""
     wanted = f"tags.kind = 'summary' and tags.latest = 'true' and tags.dataset = '{dataset}'"
-    return Dashboard(dataset, _state(wanted, metrics, visible="SHOW_ALL"))
+    return Dashboard(dataset, _state(wanted, metrics, visible="SHOW_ALL") | {"dataset": dataset})
 
 
 def dashboards_in(tags: Mapping[str, str]) -> list[Dashboard]:
@@ -75,7 +76,7 @@ def dashboards_in(tags: Mapping[str, str]) -> list[Dashboard]:
         key = tag.removeprefix(TAG)
         if key != tag and (key == "runs" or key.startswith(MODELS)):
             state = json.loads(zlib.decompress(base64.b64decode(value.removeprefix("deflate;"))))
-            found.append(Dashboard(None if key == "runs" else key.removeprefix(MODELS), state))
+            found.append(Dashboard(state.get("dataset"), state))
     return found
 
 
@@ -88,7 +89,9 @@ def described(dashboards: Iterable[Dashboard], experiment_id: str) -> str:
 def _state(search: str, metrics: Collection[str], *, visible: str) -> dict[str, Any]:
     """Every metric has its chart: for one without, the UI would add a chart and a section of its own."""
     found = {metric: _section(metric) for metric in sorted(metrics, key=_reading_order)}
-    order = [CURVES, AUROC, *(f"{AUROC} · {name}" for name in SCENARIO_NAMES), *LATER]
+    named = [f"{AUROC} · {name}" for name in SCENARIO_NAMES]
+    others = sorted(name for name in set(found.values()) - {*named} if name.startswith(f"{AUROC} · "))
+    order = [CURVES, AUROC, *named, *others, *LATER]
     return {
         "searchFilter": search,
         "orderByKey": "attributes.start_time",
@@ -100,7 +103,7 @@ def _state(search: str, metrics: Collection[str], *, visible: str) -> dict[str, 
             "attributes.`Duration`",
         ],
         "compareRunSections": [
-            {"uuid": _uuid(f"section {name}"), "name": name, "display": name != REST, "isReordered": True}
+            {"uuid": name, "name": name, "display": name != REST, "isReordered": True}
             for name in order
             if name in found.values()
         ],
@@ -120,7 +123,7 @@ def _reading_order(metric: str) -> tuple[str, int, str]:
 def _section(metric: str) -> str:
     """Where people look for a metric. One of a sweep's summary may have its scenario in front."""
     *path, last = metric.split("/")
-    scenario = path.pop(0) if path and path[0] in SCENARIO_NAMES else ""
+    scenario = path.pop(0) if len(path) > 1 and path[1] in OF_SCENARIO else ""
     kind = "/".join(path)
     if kind == "arc":
         return CURVES
@@ -138,10 +141,10 @@ def _section(metric: str) -> str:
 def _chart(metric: str, section: str) -> dict[str, Any]:
     """A line for what has steps, else a bar. The UI's title is the metric's key."""
     chart = {
-        "uuid": _uuid(f"chart {metric}"),
+        "uuid": metric,
         "type": "BAR",
         "metricKey": metric,
-        "metricSectionId": _uuid(f"section {section}"),
+        "metricSectionId": section,
         "runsCountToCompare": MOST_LINES,
         "deleted": False,
         "isGenerated": False,
@@ -163,8 +166,3 @@ def _chart(metric: str, section: str) -> dict[str, Any]:
         "range": {},
         "ignoreOutliers": False,
     }
-
-
-def _uuid(name: str) -> str:
-    """The same each time, so that a view that did not change is the same text."""
-    return str(uuid5(NAMESPACE_URL, f"lopgpn_exp/{name}"))

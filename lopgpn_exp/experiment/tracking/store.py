@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOCK_SECONDS = 120
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+SERVERS = ("http://", "https://")
 LOCAL_SERVER = "http://127.0.0.1:5000"  # where `python -m lopgpn_exp.ui` serves a database by itself
 
 
@@ -35,21 +36,21 @@ def default_uri(output_dir: Path) -> str:
 
 def server_of(uri: str) -> str:
     """Where a browser finds a store: a server's own address, else that of the one to be started."""
-    return uri.rstrip("/") if uri.startswith(("http://", "https://")) else LOCAL_SERVER
+    return uri.rstrip("/") if uri.startswith(SERVERS) else LOCAL_SERVER
 
 
-def ui_command(uri: str, output_dir: Path) -> str | None:
+def ui_command(uri: str, output_dir: Path, *, is_default: bool) -> str | None:
     """What serves a store to a browser; None if it is a server already."""
-    if server_of(uri) != LOCAL_SERVER:
+    if uri.startswith(SERVERS):
         return None
+    if not is_default:
+        return f"python -m lopgpn_exp.ui --uri {shlex.quote(uri)}"
     options = "" if output_dir == Path("outputs") else f" --output-dir {shlex.quote(str(output_dir))}"
-    if uri != default_uri(output_dir):
-        options = f" --uri {shlex.quote(uri)}"
     return f"python -m lopgpn_exp.ui{options}"
 
 
-def connect(uri: str) -> MlflowClient:
-    """A client on a store that exists.
+def connect(uri: str, *, create: bool = True) -> MlflowClient:
+    """A client on a store that exists; whoever only reads creates none, which would look as if runs were lost.
 
     SQLite is created by one process under a lock: several on a database that does not exist yet crash in its migration.
     """
@@ -67,6 +68,12 @@ def connect(uri: str) -> MlflowClient:
             # Absolute, as MLflow keeps one connection an address, even when the process has gone to another folder.
             database = Path(uri.removeprefix("sqlite:///")).absolute()
             address = f"sqlite:///{database}"
+            if not create and not (database.is_file() and database.stat().st_size):
+                raise InputError(
+                    f"there is no {database}",
+                    expected="the database of at least one tracked run",
+                    hint="python -m lopgpn_exp, or --output-dir FOLDER",
+                )
             database.parent.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=database.parent).close()  # said at once, not after waiting for a lock there
             with FileLock(database.with_name(f".{database.name}.lock"), timeout=LOCK_SECONDS):
@@ -77,7 +84,7 @@ def connect(uri: str) -> MlflowClient:
         client = MlflowClient(address)
         client.search_experiments(max_results=1)
         return client
-    except (MlflowException, OSError, sqlite3.Error) as error:
+    except (MlflowException, OSError, sqlite3.Error, ImportError) as error:  # the last: a database without its driver
         raise unreachable(uri, error) from None
 
 

@@ -34,6 +34,7 @@ from lopgpn_exp.report.names import model_color, model_colors
 
 if TYPE_CHECKING:
     import pandas as pd
+    from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
 METRICS_PER_BATCH = 1000  # MLflow's limits
@@ -44,6 +45,7 @@ MLFLOW_PARENT = "mlflow.parentRunId"
 COLOR = "mlflow.runColor"  # of a run's lines and bars
 NOTE = "mlflow.note.content"  # the description of an experiment or a run
 NOTE_LENGTH = 8000
+MOST_SUMMARIES = 10_000
 KIND = "mlflow.experimentKind"  # which layout the UI opens it in
 TAGS = ("run_id", "model", "dataset", "split", "init", "scenario")
 
@@ -53,6 +55,7 @@ class Tracker:
 
     def __init__(self, uri: str | None, experiment: str, output_dir: Path) -> None:
         self.uri = uri or default_uri(output_dir)
+        self.is_default = not uri
         self.output_dir = output_dir
         self.client = connect(self.uri)
         try:
@@ -94,7 +97,9 @@ class Tracker:
             self.add(job.folder, job.config, job.title)
             return
         _known(self.client, self.experiment_id, job.run_id)
-        tags = {"run_id": job.run_id, "kind": "run", "folder": str(job.folder), "error": attempt.error[:TAG_LENGTH]}
+        model, dataset, _ = job.kind
+        tags = {"run_id": job.run_id, "kind": "run", "model": model, "dataset": dataset, "folder": str(job.folder)}
+        tags |= {"scenario": job.config["ood"]["name"], "error": attempt.error[:TAG_LENGTH]}
         mlflow_id = self._create(job.title, tags)
         self._log(mlflow_id, params=flattened(job.config), metrics=[])
         self.client.log_text(mlflow_id, attempt.details or attempt.error, "error.txt")
@@ -136,8 +141,9 @@ class Tracker:
     def _summarise(self, dataset: str, model: str, metrics: list[tuple[str, float, int]], color: str) -> None:
         """Means of a model over a sweep's runs, as a run; it takes the place of an earlier one in the dashboards."""
         assert self.sweep is not None
-        wanted = f"tags.kind = 'summary' and tags.dataset = '{dataset}' and tags.model = '{model}'"
-        for old in self.client.search_runs([self.experiment_id], f"{wanted} and tags.latest = 'true'"):
+        for old in self._latest_summaries():
+            if (old.data.tags["dataset"], old.data.tags["model"]) != (dataset, model):  # a name may hold a quote
+                continue
             if old.data.tags["sweep"] == self.sweep.id:
                 self.client.delete_run(old.info.run_id)
             else:
@@ -148,6 +154,10 @@ class Tracker:
         self._log(mlflow_id, params=[], metrics=metrics)
         self.client.set_terminated(mlflow_id)
         self._show(partial(dataset_dashboard, dataset), {key for key, _, _ in metrics})
+
+    def _latest_summaries(self) -> list[Run]:
+        wanted = "tags.kind = 'summary' and tags.latest = 'true'"
+        return list(self.client.search_runs([self.experiment_id], wanted, max_results=MOST_SUMMARIES))
 
     def links(self, datasets: Collection[str] | None = None) -> dict[str, str]:
         """By their names, the addresses of the experiment's dashboards: all, or those of runs on some datasets."""
@@ -161,7 +171,7 @@ class Tracker:
     @property
     def ui(self) -> str | None:
         """What to type to have the store served; None if it is a server."""
-        return ui_command(self.uri, self.output_dir)
+        return ui_command(self.uri, self.output_dir, is_default=self.is_default)
 
     def _show(self, make: Callable[[Collection[str]], Dashboard], metrics: set[str]) -> None:
         """Bring a dashboard up to date, if these metrics are not all on it, and the list of dashboards with it."""
@@ -233,35 +243,19 @@ def _known(client: MlflowClient, experiment_id: str, run_id: str) -> str | None:
 
 def dashboard_links(uri: str, experiment: str) -> dict[str, str]:
     """By their names, the paths of an experiment's dashboards on whichever server serves the store."""
-    client = connect(uri)
+    client = connect(uri, create=False)
     found = client.get_experiment_by_name(experiment)
     return {d.name: d.link("", found.experiment_id) for d in dashboards_in(found.tags)} if found else {}
 
 
-def run_ids_of(mlflow_id: str, *, uri: str | None, output_dir: Path) -> list[str]:
-    """Our ids of the finished runs that an MLflow run id stands for: a run itself, or those of a sweep."""
+def tags_of(mlflow_id: str, *, uri: str | None, output_dir: Path) -> dict[str, str]:
+    """The tags of a run in MLflow: `kind` says whether it is a run, a sweep or a summary."""
     from mlflow.exceptions import MlflowException
 
     uri = uri or default_uri(output_dir)
-    client = connect(uri)
     try:
-        found = client.get_run(mlflow_id)
+        return dict(connect(uri, create=False).get_run(mlflow_id).data.tags)
     except MlflowException:
         raise InputError(
             f"MLflow at {uri} has no run {mlflow_id}", expected="the id of a run or a sweep, as its page shows it"
         ) from None
-    if found.data.tags.get("kind") != "sweep":
-        return [found.data.tags["run_id"]] if "run_id" in found.data.tags else []
-    wanted = f"tags.`{MLFLOW_PARENT}` = '{mlflow_id}' and tags.kind = 'run' and attributes.status = 'FINISHED'"
-    pages = paged(lambda token: client.search_runs([found.info.experiment_id], wanted, page_token=token))
-    return [run.data.tags["run_id"] for run in pages]
-
-
-def paged(search: Callable[[str | None], Any]) -> Iterator[Any]:
-    """All that a search finds, page by page."""
-    token = None
-    while True:
-        page = search(token)
-        yield from page
-        if not (token := page.token):
-            return
