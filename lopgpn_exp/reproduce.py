@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -247,9 +248,10 @@ def _store(
     also = tuple(dict.fromkeys([*old.get("variants", ()), *asked.also]))
     variants = {}
     for words in also:
-        finished = _finished(options, asked, words)
-        _say(f"{len(finished)} finished runs with {words}")
-        variants |= dict.fromkeys(finished, words)
+        with nullcontext() if words in asked.also else suppress(InputError):  # stored readings may be of other models
+            finished = _finished(options, asked, words)
+            _say(f"{len(finished)} finished runs with {words}")
+            variants |= dict.fromkeys(finished, words)
     variants |= dict.fromkeys(run_ids, "")
     variants |= scale_runs(config_dir(), options.output_dir)
     results = read_results(options.output_dir, run_ids=variants)

@@ -135,6 +135,11 @@ def test_runs_what_is_missing_and_reports_on_exactly_that(real_data, monkeypatch
     assert code == 2
     assert "model.max_hps=1 is of no model" in err
 
+    words = ["--models", "appnp", "--datasets", "cora_ml", "--report", "--output-dir", str(outputs)]
+    code, _, err = call(capsys, *words)  # a stored reading that is of no model asked for now
+    assert code == 0, err
+    assert "`model.max_hops=1`" in (report / "audit.md").read_text()
+
     shutil.rmtree(outputs / "runs")
     code, out, err = call(capsys, "--report", "--output-dir", str(outputs))
     assert code == 0, err
