@@ -13,7 +13,7 @@ import pandas as pd
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.posterior import MEASURES
 from lopgpn_exp.report.document import Table
-from lopgpn_exp.report.names import SCENARIO_NAMES, measure_color, measure_name, model_name
+from lopgpn_exp.report.names import SCENARIO_NAMES, measure_color, measure_name, metric_name, model_name
 from lopgpn_exp.report.page import page
 from lopgpn_exp.report.pages import node_graph, svg
 from lopgpn_exp.report.pages.run_charts import (
@@ -34,14 +34,7 @@ STYLE = """
 .figures dt { color: var(--dim); font-size: .8rem; } .figures dd { margin: 0; font-size: 1.15rem; }
 .note { color: var(--dim); font-size: .9rem; max-width: 60rem; } .column .note { max-width: 36rem; }
 """
-SCORES = {
-    "test/accuracy": "accuracy",
-    "id/accuracy": "ID accuracy",
-    "ood/accuracy": "OOD accuracy",
-    "test/ece": "ECE",
-    "test/brier": "Brier",
-    "test/nll": "NLL",
-}
+SCORES = ("test/accuracy", "id/accuracy", "ood/accuracy", "test/ece", "test/brier", "test/nll")
 COLUMNS = {"test/auarc": "AUARC", "ood/auroc": "OOD AUC-ROC", "ood/aupr": "OOD AUPR", "ood/fpr95": "OOD FPR95"}
 MOST_UNCERTAIN = 10
 
@@ -102,7 +95,7 @@ def _num_classes(table: pd.DataFrame) -> int:
 
 def _headline(result: dict[str, Any]) -> Iterator[str]:
     metrics, seconds = result["metrics"], result["seconds"]
-    figures = {name: f"{metrics[key]:.4f}" for key, name in SCORES.items() if key in metrics}
+    figures = {metric_name(key): f"{metrics[key]:.4f}" for key in SCORES if key in metrics}
     figures |= {"epochs": str(result["epochs"]), "training": f"{seconds['train']:.1f} s"}
     figures |= {"all phases": f"{sum(seconds.values()):.1f} s", "peak memory": f"{result['peak_rss_mb']:.0f} MB"}
     tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in figures.items())
