@@ -40,7 +40,7 @@ def random_split(
         nodes = np.flatnonzero(graph.labels.numpy() == label)
         if len(nodes) < 3:
             raise InputError(
-                f"class {label} has {len(nodes)} node(s)",
+                f"class {graph.class_name(label)} has {len(nodes)} node(s)",
                 expected="at least 3: one each to train, validate and test",
                 hint="merge rare classes, or mark their nodes as unlabelled (-1)",
             )

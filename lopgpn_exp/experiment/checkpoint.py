@@ -9,14 +9,13 @@ from lopgpn_exp.experiment.build import Plan
 from lopgpn_exp.experiment.identity import with_effect
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.models import Model
-from lopgpn_exp.training import load_module
+from lopgpn_exp.training import ClosedFormClassification, NodeClassification, load_module
 
 
-def load_model(path: Path, plan: Plan, graph: Graph) -> Model:
-    """The model of a checkpoint, if it is of the planned kind and fits the graph."""
-    hint = "checkpoint=outputs/runs/<run-id>/model.ckpt of the same model and dataset, or no checkpoint to train one"
+def open_checkpoint(path: Path, *, hint: str) -> NodeClassification | ClosedFormClassification:
+    """The module of a checkpoint; whatever is wrong with the file is one message."""
     try:
-        module = load_module(path)
+        return load_module(path)
     except Exception as error:  # a file of any kind may have been named: pickle, zip and torch raise what they like
         detail = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise InputError(
@@ -24,6 +23,12 @@ def load_model(path: Path, plan: Plan, graph: Graph) -> Model:
             expected="the model.ckpt of a finished run",
             hint=hint,
         ) from None
+
+
+def load_model(path: Path, plan: Plan, graph: Graph) -> Model:
+    """The model of a checkpoint, if it is of the planned kind and fits the graph."""
+    hint = "checkpoint=outputs/runs/<run-id>/model.ckpt of the same model and dataset, or no checkpoint to train one"
+    module = open_checkpoint(path, hint=hint)
     options = module.hparams["model_options"]
     shape = (options["num_features"], options["num_classes"])
     if module.hparams["model_class"] != plan.model_class:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # whoever reads results needs no torch
 log = logging.getLogger(__name__)
 
 SCHEMA = 1
+LEGEND = "legend.json"
 FILES = ("config.yaml", "predictions.parquet", "result.json")  # a checkpoint may be left behind on a cluster
 KEYS = (
     *("schema", "run_id", "model", "dataset", "split", "init", "scenario"),
@@ -41,6 +42,8 @@ def write_run(
 ) -> None:
     """`config.yaml`, `model.ckpt`, `predictions.parquet`, `result.json`, the figures and the page, all or none of them.
 
+    A graph with names of its own leaves `legend.json` too, by which another version of its file can be read.
+
     `graph` is drawn in the page, if it is there and small; `cache_dir` keeps its layout for the next run.
     """
     from lopgpn_exp.report.figures import save_figures
@@ -49,6 +52,8 @@ def write_run(
         (scratch / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
         if checkpoint is not None:
             link_or_copy(checkpoint, scratch / "model.ckpt")
+        if graph is not None and graph.legend is not None:
+            write_json(scratch / LEGEND, graph.legend.as_json())
         evaluation.predictions.to_parquet(scratch / "predictions.parquet", index=False)
         save_figures(scratch, evaluation, title=title)
         text = _page(result, evaluation, title=title, graph=graph, cache_dir=cache_dir)

@@ -2,6 +2,7 @@
 
 from lopgpn_exp.graph.dispersion import Dispersion, Scheme
 from lopgpn_exp.graph.graph import Graph, Part, fingerprint, undirected_edges
+from lopgpn_exp.graph.legend import Legend
 from lopgpn_exp.graph.matrix import DenseMatrix, Matrix, SparseMatrix
 from lopgpn_exp.graph.operators import adjacency_matrix, column_stochastic, row_stochastic, symmetric
 from lopgpn_exp.graph.ppr import ppr_matrix
@@ -11,6 +12,7 @@ __all__ = [
     "DenseMatrix",
     "Dispersion",
     "Graph",
+    "Legend",
     "Matrix",
     "Part",
     "Scheme",

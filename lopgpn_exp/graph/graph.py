@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph.legend import Legend
 
 ArrayLike = Any  # a tensor, a numpy array, a nested list
 
@@ -58,6 +59,7 @@ class Graph:
         part: `Part` of each node.
         is_ood: nodes that a scenario made out-of-distribution.
         official_part: the split that came with the data, where there is one.
+        legend: the user's own names of nodes, classes and features, where the data came with any.
     """
 
     features: Float[Tensor, "nodes features"]
@@ -67,6 +69,7 @@ class Graph:
     part: Int[Tensor, " nodes"]
     is_ood: Bool[Tensor, " nodes"]
     official_part: Int[Tensor, " parts"] | None = None
+    legend: Legend | None = None
 
     @classmethod
     def build(
@@ -77,6 +80,7 @@ class Graph:
         labels: ArrayLike,
         num_classes: int | None = None,
         official_part: Int[Tensor, " parts"] | None = None,
+        legend: Legend | None = None,
     ) -> Graph:
         """A checked graph from tensors, arrays or lists in any edge order, with no split yet."""
         features = _tensor("features", features, torch.float32, 2, "a matrix of real numbers, one row a node")
@@ -95,6 +99,7 @@ class Graph:
             part=torch.full((num_nodes,), Part.NONE, dtype=torch.int8),
             is_ood=torch.zeros(num_nodes, dtype=torch.bool),
             official_part=official_part,
+            legend=legend,
         )
 
     def __post_init__(self) -> None:
@@ -107,6 +112,10 @@ class Graph:
             raise InputError(
                 f"official_part has {len(self.official_part)} entries",
                 expected=f"one for each of {self.num_nodes} nodes",
+            )
+        if self.legend is not None and len(self.legend.nodes) != self.num_nodes:
+            raise InputError(
+                f"the legend names {len(self.legend.nodes)} nodes", expected=f"each of {self.num_nodes} nodes"
             )
         _check_labels(self.labels, self.num_classes, self.is_ood)
 
@@ -127,6 +136,10 @@ class Graph:
         """Indices of the nodes of a part, ascending."""
         return torch.nonzero(self.part == part).flatten()
 
+    def class_name(self, label: int) -> str:
+        """What messages and tables call a class."""
+        return str(label) if self.legend is None else repr(self.legend.classes[label])
+
     def replace(self, **changes: object) -> Graph:
         return replace(self, **changes)  # type: ignore[arg-type]
 
@@ -143,6 +156,7 @@ class Graph:
         """Hash of everything: two graphs with the same one give the same results."""
         parts = [self.structure_fingerprint, *map(_tensor_fingerprint, (self.features, self.labels))]
         parts += [str(self.num_classes), *map(_tensor_fingerprint, (self.part, self.is_ood))]
+        parts += [] if self.legend is None else [self.legend.fingerprint_text()]
         return fingerprint([np.frombuffer(part.encode(), np.uint8) for part in parts])
 
 

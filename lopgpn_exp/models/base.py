@@ -118,7 +118,7 @@ class ClosedFormModel(Model):
         missing = torch.nonzero(torch.bincount(labels, minlength=self.num_classes) == 0).flatten().tolist()
         if missing:
             raise InputError(
-                f"class {missing[0]} has no training node",
+                f"class {graph.class_name(missing[0])} has no training node",
                 expected=f"at least one of each of the {self.num_classes} classes",
                 hint="split=random, or dataset.left_out_classes with ood=leave_out_classes for classes to be unknown",
             )
