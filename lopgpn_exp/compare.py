@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from lopgpn_exp.experiment.files import check_table_name, write_at_once, write_table
     from lopgpn_exp.experiment.selection import select
 
     if len(options.sides) < 2:
@@ -60,8 +60,8 @@ def _run(options: argparse.Namespace) -> None:
             expected="two or more",
             hint=f"{COMMAND} {shlex.quote(options.sides[0])} model=lop_gpn",
         )
-    if options.export is not None and options.export.suffix not in (".csv", ".parquet"):
-        raise InputError(f"--export {options.export}", expected="a name that ends in .csv or .parquet")
+    if options.export is not None:
+        check_table_name(options.export, "--export")
     sides = select(options.sides, options.output_dir, uri=options.uri)
 
     from lopgpn_exp.report.comparison.sides import (
@@ -76,20 +76,11 @@ def _run(options: argparse.Namespace) -> None:
     comparison = compare_groups(groups, metrics)
     descriptions = [_described(side) for side in sides]
     if options.html is not None:
-        _write(options.html, lambda path: path.write_text(page(comparison, descriptions), encoding="utf-8"))
+        write_at_once(options.html, lambda path: path.write_text(page(comparison, descriptions), encoding="utf-8"))
     if options.export is not None:
-        table = comparison.table
-        export = table.to_csv if options.export.suffix == ".csv" else table.to_parquet
-        _write(options.export, lambda path: export(path, index=False))
+        write_table(options.export, comparison.table)
     show(comparison, descriptions)
     sys.stdout.write(f"\n{_next(options)}\n")
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    try:
-        write(path)
-    except OSError as error:  # pandas has some without a reason of their own
-        raise InputError(f"{path} cannot be written ({error.strerror or error})", expected="a writable place") from None
 
 
 def _described(side: Side) -> str:

@@ -42,10 +42,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from lopgpn_exp.experiment.collect import load_results, pack, unpack  # pandas: --help does without
+    from lopgpn_exp.experiment.files import check_table_name, write_table
     from lopgpn_exp.experiment.sweeps import told_apart
     from lopgpn_exp.report.aggregate import aggregate
     from lopgpn_exp.report.sweep import show_means
 
+    if options.export is not None:
+        check_table_name(options.export, "--export")
     if options.unpack is not None:
         brought, known = unpack(options.unpack, options.output_dir)
         sys.stdout.write(f"{brought} runs brought in, {known} were here already\n")
@@ -68,12 +71,8 @@ def _run(options: argparse.Namespace) -> None:
     table = aggregate(apart) if options.aggregate else results
     if options.export is None:
         show_means(apart)
-    elif options.export.suffix == ".csv":
-        table.to_csv(options.export, index=False)
-    elif options.export.suffix == ".parquet":
-        table.to_parquet(options.export, index=False)
     else:
-        raise InputError(f"--export {options.export}", expected="a name that ends in .csv or .parquet")
+        write_table(options.export, table)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def _load(root: Path, collection: str, name: str) -> Graph:
     try:
         # Our own handle: numpy leaves it open when the archive is damaged.
         with raw.open("rb") as file, np.load(file) as archive:
-            _check_archive(archive)
+            check_archive(archive)
             data = parse_npz(archive)
         graph = Graph.build(features=data.x, edge_index=data.edge_index, labels=data.y)
         return graph.replace(features=row_normalised(graph.features))
@@ -59,7 +59,7 @@ def _load(root: Path, collection: str, name: str) -> Graph:
         raise unreadable(raw, error) from None
 
 
-def _check_archive(archive: np.lib.npyio.NpzFile) -> None:
+def check_archive(archive: np.lib.npyio.NpzFile) -> None:
     """What scipy and PyG take on trust: an index out of range makes them read foreign memory."""
     labels = archive["labels"]
     if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1:

@@ -66,6 +66,28 @@ def official_split(graph: Graph, *, index: int, count: int = 1) -> Graph:
     return graph.replace(part=graph.official_part.clone())
 
 
+def own_split(
+    graph: Graph,
+    *,
+    index: int,
+    count: int = 10,
+    train: float = 0.6,
+    val: float = 0.2,
+    test: float = 0.2,
+    unused: float = 0.0,
+) -> Graph:
+    """The split that came with the data where there is one, else a random one of these fractions."""
+    if graph.official_part is None:
+        return random_split(graph, index=index, count=count, train=train, val=val, test=test, unused=unused)
+    if index != 0:
+        raise InputError(
+            f"split.index is {index}, and the data brings one split of its own",
+            expected="index 0, or a random split in its place",
+            hint="split=official, or split=random",
+        )
+    return official_split(graph, index=0)
+
+
 def _check_index(index: int, count: int) -> None:
     if count < 1:
         raise InputError(f"split.count is {count}", expected="1 or more", hint="split.count=10")

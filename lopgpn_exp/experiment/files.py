@@ -6,12 +6,17 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lopgpn_exp.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLES = {".csv": "to_csv", ".parquet": "to_parquet"}
 
 
 @contextmanager
@@ -38,6 +43,29 @@ def folder_written_at_once(final: Path) -> Iterator[Path]:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """NaN and infinity are refused: they are no JSON and no result."""
     path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def check_table_name(path: Path, option: str) -> None:
+    """Before anything is computed: a name that says what to write."""
+    if path.suffix not in TABLES:
+        raise InputError(f"{option} {path}", expected="a name that ends in .csv or .parquet")
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """As CSV or parquet, by the name of the file."""
+    write_at_once(path, lambda to: getattr(table, TABLES[path.suffix])(to, index=False))
+
+
+def write_at_once(path: Path, write: Callable[[Path], object]) -> None:
+    """A file that is whole or not there; what was there before stays until the new one is whole."""
+    scratch = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        write(scratch)
+        os.replace(scratch, path)
+    except OSError as error:  # pandas has some without a reason of their own
+        raise InputError(f"{path} cannot be written ({error.strerror or error})", expected="a writable place") from None
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -34,6 +34,12 @@ class Dispersion:
     def __call__(self, values: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width"]:
         return _Disperse.apply(values, self)
 
+    def row(self, node: int) -> Float[Tensor, " nodes"]:
+        """How much each node's value counts in the dispersed value of one node."""
+        chosen = torch.zeros(self.operator.shape[0], 1)
+        chosen[node] = 1
+        return self.apply(chosen, transposed=True)[:, 0]
+
     def apply(self, values: Tensor, *, transposed: bool = False) -> Tensor:
         operator = self.operator.csr(values.device, transposed=transposed)
         current = values

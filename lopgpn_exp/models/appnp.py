@@ -13,6 +13,7 @@ from lopgpn_exp.graph import Graph, Scheme, symmetric
 from lopgpn_exp.models.base import GradientModel
 from lopgpn_exp.models.dispersed import DispersedInput, DispersionPlan
 from lopgpn_exp.models.encoder import Encoder
+from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.posterior import Categorical
 
 
@@ -61,6 +62,13 @@ class APPNP(GradientModel):
             log_probabilities = torch.log(probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny))
         posterior = Categorical(log_probabilities)
         return posterior if prepared.nodes is None else posterior[prepared.nodes]
+
+    @torch.no_grad()
+    def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
+        self.eval()
+        prepared = self.prepare(graph)
+        alone = Categorical(torch.log_softmax(self.encoder(prepared.features), dim=-1))
+        return Opinions(prepared.disperse.row(node), alone, self.disperse_what)
 
     def node_loss(self, posterior: Categorical, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
         return posterior.expected_cross_entropy(labels)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import DenseMatrix, Graph, Matrix, Part, SparseMatrix
+from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.posterior import Posterior
 
 # Below this share of non-zeros a sparse first layer is faster than a dense one, its cached transpose included.
@@ -29,6 +30,13 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def predict(self, graph: Graph, *, cache_dir: Path | None = None) -> Posterior:
         """The posterior of every node."""
+
+    def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
+        """What the posterior of `node` was pooled from; a model that pools nothing has no such thing."""
+        raise InputError(
+            f"{type(self).__name__} does not pool nodes' opinions",
+            expected="a model that does: lop_gpn, gpn_sym, gpn_rw or appnp",
+        )
 
 
 class GradientModel(Model):
@@ -135,7 +143,7 @@ class ClosedFormModel(Model):
             raise InputError(
                 f"this {type(self).__name__} was fitted to " + ("other edges" if self.fitted else "no graph yet"),
                 expected="the graph that it was fitted to: such a model knows no other nodes",
-                hint="no checkpoint=..., so that one is fitted to this graph",
+                hint="fit one to this graph: name it as the dataset, with no checkpoint=...",
             )
         return self.posterior(self.fitted)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from lopgpn_exp.graph import Graph, Scheme, column_stochastic, symmetric
 from lopgpn_exp.models.dispersed import DispersedInput, DispersionPlan
+from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.models.posterior_network import PosteriorNetwork
 from lopgpn_exp.posterior import Dirichlet
 
@@ -49,6 +51,14 @@ class GPN(PosteriorNetwork):
     def forward(self, prepared: DispersedInput) -> Dirichlet:
         posterior = Dirichlet(1 + prepared.disperse(self.feature_evidence(prepared.features)))
         return posterior if prepared.nodes is None else posterior[prepared.nodes]
+
+    @torch.no_grad()
+    def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
+        self.eval()
+        prepared = self.prepare(graph)
+        return Opinions(
+            prepared.disperse.row(node), Dirichlet(1 + self.feature_evidence(prepared.features)), "evidence"
+        )
 
     def node_loss(self, posterior: Dirichlet, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
         """Uncertain cross-entropy minus weighted entropy."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from lopgpn_exp.graph import Graph, Matrix, Scheme, ppr_matrix
 from lopgpn_exp.graph.ppr import check_ppr
 from lopgpn_exp.models.base import check_in_range, prepared_features
+from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.models.posterior_network import PosteriorNetwork
 from lopgpn_exp.posterior import DirichletMixture
 
@@ -71,6 +72,12 @@ class LOPGPN(PosteriorNetwork):
     def forward(self, prepared: Prepared) -> DirichletMixture:
         alpha = 1 + self.feature_evidence(prepared.features)
         return DirichletMixture(prepared.weights, alpha.to(prepared.weights.dtype))
+
+    @torch.no_grad()
+    def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
+        posterior = self.predict(graph, cache_dir=cache_dir)
+        row = posterior.weights.rows(torch.tensor([node])).scipy().toarray()[0]
+        return Opinions(torch.from_numpy(row), posterior.components, "beliefs")
 
     def node_loss(self, posterior: DirichletMixture, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
         """Upper bound on Eq. (13): uncertain cross-entropy minus the weighted lower entropy bound, Eq. (14)."""

@@ -1,0 +1,1 @@
+"""Single nodes for people: tables of flags, and why one node is as uncertain as it is."""

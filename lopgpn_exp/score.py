@@ -1,0 +1,77 @@
+"""`python -m lopgpn_exp.score`: how reliable are the flags of `predict` on nodes whose class is known."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from lopgpn_exp.errors import InputError, mistakes_told
+from lopgpn_exp.predict import add_graph_options, add_limit_options, predicted
+
+COMMAND = "python -m lopgpn_exp.score"
+EXAMPLES = """examples:
+  python -m lopgpn_exp.score lop_gpn-custom-s0
+  python -m lopgpn_exp.score RUN --graph nodes.csv --edges edges.csv        on a version with more labels
+
+Nodes that trained or set limits are left out. RUN is as for lopgpn_exp.predict.
+"""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog=COMMAND,
+        description="How often nodes of each flag are right, and how well each measure tells wrong nodes from right.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_graph_options(parser)
+    add_limit_options(parser)
+    parser.add_argument("--export", type=Path, metavar="FILE", help="the table of flags: .csv or .parquet")
+    with mistakes_told():
+        _run(parser.parse_args(arguments))
+
+
+def _run(options: argparse.Namespace) -> None:
+    from lopgpn_exp.experiment.files import check_table_name, write_table
+
+    if options.export is not None:
+        check_table_name(options.export, "--export")
+    prediction = predicted(options)
+    from rich.console import Console
+
+    from lopgpn_exp.evaluation.detection import auroc
+    from lopgpn_exp.evaluation.flags import flag_reliability
+    from lopgpn_exp.posterior import MEASURES
+    from lopgpn_exp.report.names import measure_name
+    from lopgpn_exp.report.nodes.flags import limits_text, reliability_table
+
+    table = prediction.table
+    judged = (table["label"].notna() & ~table["part"].isin(["train", "val"])).to_numpy()
+    if not judged.any():
+        raise InputError(
+            "no labelled node is left to judge by",
+            expected="labels of nodes that neither trained nor validated",
+            hint="--graph FILE with more labels, or a split with test nodes",
+        )
+    chosen, is_ood = table[judged], prediction.graph.is_ood.numpy()[judged]
+    correct = (chosen["predicted"] == chosen["label"]).to_numpy()
+    rows = flag_reliability(chosen["flag"].to_numpy(), correct, is_ood)
+    console = Console(highlight=False)
+    console.print(f"\n{int(judged.sum()):,} labelled nodes of {options.run}, {correct.mean():.1%} right", style="bold")
+    console.print(reliability_table(rows))
+    console.print(limits_text(prediction.limits), style="dim", markup=False)
+    if correct.all() or not correct.any():
+        console.print("\nAll of them are " + ("right." if correct.all() else "wrong."))
+    else:
+        console.print("\nwrong nodes told from right ones, AUC-ROC")
+        for name in (m for m in MEASURES if m in chosen):
+            console.print(f"  {measure_name(name):8}{auroc(chosen[name].to_numpy(), ~correct):.4f}")
+    if options.export is not None:
+        write_table(options.export, rows)
+        sys.stdout.write(f"\nwritten  {options.export}\n")
+    sys.stdout.write(f"\nnext     python -m lopgpn_exp.predict {options.run}\n")
+
+
+if __name__ == "__main__":
+    main()
