@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation.classification import accuracy, brier_score, expected_calibration_error
@@ -44,7 +47,10 @@ def evaluate(posterior: Posterior, graph: Graph) -> Evaluation:
 
 
 def predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:
-    """One row a node: `node, part, label, predicted, confidence, is_ood` and a column a supported measure."""
+    """One row a node: `node, part, label, predicted, confidence, is_ood` and a column a supported measure.
+
+    Where the graph came with names of its own, also `id, label_name, predicted_name`.
+    """
     mean = posterior.mean.double()
     confidence, predicted = mean.max(dim=1)
     columns = {
@@ -54,6 +60,7 @@ def predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:
         "predicted": predicted.numpy(),
         "confidence": confidence.numpy(),
         "is_ood": graph.is_ood.numpy(),
+        **_names(graph, predicted),
     }
     for name in posterior.measures:
         values = posterior.measure(name).numpy()
@@ -66,6 +73,17 @@ def predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:
             )
         columns[name] = values
     return pd.DataFrame(columns)
+
+
+def _names(graph: Graph, predicted: Int[Tensor, " nodes"]) -> dict[str, Any]:
+    if graph.legend is None:
+        return {}
+    classes = np.array([*graph.legend.classes, None], dtype=object)  # -1, the unknown class, is the last
+    return {
+        "id": graph.legend.nodes,
+        "label_name": classes[graph.labels.numpy()],
+        "predicted_name": classes[predicted.numpy()],
+    }
 
 
 def _classification(

@@ -68,7 +68,7 @@ def limits(
         raise InputError(
             "there are no validation nodes to set limits on", expected="at least one", hint="split.val=0.15"
         )
-    measure = _epistemic(validation.columns, epistemic)
+    measure = _epistemic(list(validation.columns), epistemic)
     kept = validation
     above = None
     if measure is not None:

@@ -15,7 +15,7 @@ from lopgpn_exp.data.pyg import check_archive
 from lopgpn_exp.errors import InputError
 
 DAMAGE = (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
-NEEDED = ("adj_data", "adj_indices", "adj_indptr", "adj_shape", "attr_data", "attr_indices", "attr_indptr")
+NEEDED = (*(f"{kind}_{part}" for kind in ("adj", "attr") for part in ("data", "indices", "indptr", "shape")), "labels")
 NAMES = {"node_names": "ids", "class_names": "classes", "attr_names": "feature_names"}
 
 
@@ -25,13 +25,13 @@ def read_npz_file(path: Path, *, memory_limit_gib: float | None) -> RawGraph:
 
     Features are as in the file; the readers of the paper's datasets turn theirs into 0/1.
     """
-    with told_of(path, damage=DAMAGE), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+    with told_of(path, damage=DAMAGE), path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError("a single array", expected="an npz archive in PyG's citation layout")
-        if missing := [name for name in (*NEEDED, "attr_shape", "labels") if name not in archive.files]:
+        if missing := [name for name in NEEDED if name not in archive.files]:
             raise InputError(
-                f"the archive has no {missing[0]!r} but " + ", ".join(archive.files[:12]),
-                expected=", ".join((*NEEDED, "attr_shape", "labels")),
+                f"the archive has no {missing[0]!r} but " + ", ".join(archive.files[:12]), expected=", ".join(NEEDED)
             )
         check_archive(archive)
         nodes, width = map(int, archive["attr_shape"])

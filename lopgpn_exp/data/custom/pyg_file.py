@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ def read_pyg_file(path: Path, *, memory_limit_gib: float | None) -> RawGraph:
     with told_of(path, damage=DAMAGE):
         size = path.stat().st_size  # not compressed: most of it is the features, in 4 bytes each
         check_memory(path, f"{size:,} bytes", feature_bytes(size // 4, 1), limit_gib=memory_limit_gib)
-        with torch.serialization.safe_globals(allowed):
+        with warnings.catch_warnings(), torch.serialization.safe_globals(allowed):
+            warnings.simplefilter("ignore")  # of a file that torch did not write: it is refused below
             data = torch.load(path, map_location="cpu", weights_only=True)
         return raw_of_data(data)
 

@@ -35,6 +35,9 @@ def scaled(features: Matrix, legend: Legend) -> torch.Tensor:
             expected="no negative number where rows are made to sum to 1",
             hint="dataset.scaling=standard",
         )
+    if legend.scale is not None and not np.isfinite(legend.scale).all():
+        column = int(np.flatnonzero(~np.isfinite(legend.scale))[0])
+        raise _unfit(int(np.abs(features[:, column]).argmax()), column, features, legend, "is too large: {}")
     with np.errstate(over="ignore", invalid="ignore"):
         if legend.shift is not None and legend.scale is not None:
             found = ((features - legend.shift) / legend.scale).astype(np.float32)
@@ -46,10 +49,14 @@ def scaled(features: Matrix, legend: Legend) -> torch.Tensor:
 
 
 def check_finite(features: Matrix, legend: Legend, words: str) -> None:
-    if np.isfinite(features).all():
-        return
-    row, column = map(int, np.argwhere(~np.isfinite(features))[0])
-    raise InputError(
+    if not np.isfinite(features).all():
+        row, column = map(int, np.argwhere(~np.isfinite(features))[0])
+        raise _unfit(row, column, features, legend, words)
+
+
+def _unfit(row: int, column: int, features: Matrix, legend: Legend, words: str) -> InputError:
+    """`words` say of the value what is wrong with it."""
+    return InputError(
         f"{legend.features[column]!r} of node {_plain(legend.nodes[row])!r} " + words.format(features[row, column]),
         expected="finite numbers of a size that 32 bits can hold",
         hint=f"fill or shrink them, or dataset.ignore=[{legend.features[column]}]",

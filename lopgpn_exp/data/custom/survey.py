@@ -29,7 +29,7 @@ def _counts(graph: Graph) -> Iterator[str]:
         f"{graph.num_features:,} features"
     )
     counts = np.bincount(labels[known], minlength=graph.num_classes)
-    largest = np.argsort(-counts, kind="stable")[:8]
+    largest = np.argsort(-counts, kind="stable")[:8].tolist()
     shown = ", ".join(
         f"{_name(graph, label)} {counts[label]:,} ({counts[label] / known.sum():.0%})" for label in largest
     )
