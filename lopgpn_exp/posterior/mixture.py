@@ -12,6 +12,7 @@ from torch import Tensor
 from lopgpn_exp.graph import Matrix
 from lopgpn_exp.posterior.base import Posterior, _at
 from lopgpn_exp.posterior.dirichlet import Dirichlet
+from lopgpn_exp.posterior.monte_carlo import Estimate, overlap
 from lopgpn_exp.posterior.special import categorical_entropy
 
 
@@ -49,6 +50,13 @@ class DirichletMixture(Posterior):
     def entropy_upper(self) -> Float[Tensor, " nodes"]:
         """Upper bound, the lower one plus the entropy of the weights. Paper: Eq. (14)."""
         return self.entropy_lower() + self.weights.row_entropy()
+
+    def entropy_exact(self, *, num_draws: int = 1000, seed: int = 0) -> Estimate:
+        """The differential entropy itself, between the bounds of Eq. (14), by Monte Carlo: see `monte_carlo`."""
+        lower, upper = self._exact.entropy_lower().detach(), self._exact.entropy_upper().detach()
+        alpha = self._exact.components.alpha.detach()
+        shared = overlap(self.weights.scipy(), alpha, num_draws=num_draws, seed=seed)
+        return Estimate(torch.maximum(upper - shared.value, lower), shared.standard_error)
 
     def tu(self) -> Float[Tensor, " nodes"]:
         return categorical_entropy(self._exact.mean)
