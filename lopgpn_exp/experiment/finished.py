@@ -71,13 +71,21 @@ class Finished:
     @cached_property
     def graph(self) -> Graph:
         """The graph that the run evaluated, its scenario applied; the data must still be what it was."""
-        clean = self.plan.load()
+        otherwise = f"python -m lopgpn_exp.predict {self.folder.name} --graph FILE, where the data is elsewhere now"
+        try:
+            clean = self.plan.load()
+        except InputError as error:
+            raise InputError(
+                f"the data of {self.folder.name} cannot be read again: {error.what}",
+                expected=error.expected,
+                hint=otherwise,
+            ) from None
         trained_on = self.plan.scenario_transform(clean) if self.plan.stage is Stage.training else clean
         if trained_on.fingerprint != self._module.hparams["trained_on"]:
             raise InputError(
                 f"the data of {self.folder.name} is not what it was when the run was made",
                 expected="the same file, or the changed one named as such",
-                hint=f"python -m lopgpn_exp.predict {self.folder.name} --graph FILE",
+                hint=otherwise,
             )
         return self.plan.scenario_transform(clean) if self.plan.stage is Stage.evaluation else trained_on
 

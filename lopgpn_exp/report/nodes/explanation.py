@@ -58,7 +58,7 @@ def explanation_text(found: Explanation, names: Namer, *, pooled_what: str) -> R
         parts.append(Text(f"  {found.rest:.1%} from all other nodes", style="dim"))
     votes = ", ".join(
         f"{names.label(label)} {found.votes[label]:.0%}"
-        for label in np.argsort(-found.votes, kind="stable")[:4]
+        for label in np.argsort(-found.votes, kind="stable")[:4].tolist()
         if found.votes[label] >= 0.005
     )
     parts.append(Text(f"  by the class that each would say alone: {votes}"))
@@ -77,7 +77,7 @@ def eu_sentence(disagreement: float, ignorance: float) -> str:
 
 
 def _said(mean: np.ndarray, names: Namer) -> str:
-    best = np.argsort(-mean, kind="stable")[:3]
+    best = np.argsort(-mean, kind="stable")[:3].tolist()
     return ", ".join(f"{names.label(label)} {mean[label]:.3f}" for label in best)
 
 
@@ -101,12 +101,11 @@ def _neighbours(found: Explanation, names: Namer) -> Table:
     for row in rows.itertuples(index=False):
         bar = "█" * max(1, round(BAR * row.share / largest))
         given = f"{names.label(row.label)} (train)" if row.label >= 0 else ""
-        itself = " (itself)" if row.node == found.node else ""
         table.add_row(
-            Text(names.node(row.node) + itself),
+            Text(names.node(row.node)),
             f"{row.share:.1%}",
             Text(bar, style="blue"),
-            str(row.hops),
+            "itself" if row.node == found.node else str(row.hops) if row.hops >= 0 else "none",
             Text(names.label(row.predicted)),
             f"{row.confidence:.2f}",
             *([f"{-row.eu_pc:.3g}"] if counted else []),
