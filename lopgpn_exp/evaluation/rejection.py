@@ -1,7 +1,7 @@
 """Accuracy-rejection curves."""
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int, Shaped
 
 REJECTED_PERCENT = np.arange(100)
 
@@ -11,21 +11,30 @@ def accuracy_rejection_curve(
 ) -> Float[np.ndarray, "100"]:
     """Accuracy of the ceil((1 - p) n) least uncertain nodes for p = 0, 0.01, ..., 0.99. Paper: Sec. 5.2.
 
-    Where the cut goes through nodes of equal uncertainty, they count with their average: the value expected of a
-    random order among them, never that of the index order.
+    Nodes of equal uncertainty count as in `expected_sums`.
     """
     n = len(uncertainty)
     if n == 0:
         raise ValueError("an accuracy-rejection curve needs at least one node")
-    values, group = np.unique(uncertainty, return_inverse=True)
-    size = np.bincount(group, minlength=len(values))
-    hits = np.bincount(group, weights=correct, minlength=len(values))
-    size_before = np.concatenate([[0], np.cumsum(size)])
-    hits_before = np.concatenate([[0.0], np.cumsum(hits)])
     kept = -(-(100 - REJECTED_PERCENT) * n // 100)  # integer ceiling: no rounding of 0.99 * n
+    return expected_sums(uncertainty, correct, kept) / kept
+
+
+def expected_sums(
+    order: Float[np.ndarray, " nodes"], values: Shaped[np.ndarray, " nodes"], kept: Int[np.ndarray, " cuts"]
+) -> Float[np.ndarray, " cuts"]:
+    """Sum of `values` over the `kept` nodes that come first by `order`, for each of these numbers from 1 on.
+
+    Where the cut goes through nodes of equal order, they count with their average: the value expected of a
+    random order among them, never that of the index order.
+    """
+    distinct, group = np.unique(order, return_inverse=True)
+    size = np.bincount(group, minlength=len(distinct))
+    total = np.bincount(group, weights=values, minlength=len(distinct))
+    size_before = np.concatenate([[0], np.cumsum(size)])
+    total_before = np.concatenate([[0.0], np.cumsum(total)])
     cut = np.searchsorted(size_before, kept, side="left") - 1  # the group in which the last kept node lies
-    expected_hits = hits_before[cut] + (kept - size_before[cut]) * hits[cut] / size[cut]
-    return expected_hits / kept
+    return total_before[cut] + (kept - size_before[cut]) * total[cut] / size[cut]
 
 
 def area_under_curve(curve: Float[np.ndarray, "100"]) -> float:
