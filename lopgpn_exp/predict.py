@@ -76,9 +76,10 @@ def run_and_graph(options: argparse.Namespace) -> tuple[Finished, Graph | None, 
 def predicted(options: argparse.Namespace) -> Prediction:
     """The prediction that the options of a command ask for."""
     run, graph, notes = run_and_graph(options)
-    from lopgpn_exp.experiment.prediction import predict_run, run_limits
+    from lopgpn_exp.experiment.prediction import predict_run, validation_limits
 
-    found = run_limits(run, target=options.accuracy, unknown_share=options.unknown, epistemic=options.epistemic)
+    wishes = {"target": options.accuracy, "unknown_share": options.unknown, "epistemic": options.epistemic}
+    found = validation_limits(run.predictions, **wishes)
     return predict_run(run, found, graph=graph, notes=notes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,11 +35,9 @@ class Prediction:
     notes: Sequence[str] = ()
 
 
-def run_limits(run: Finished, **options: object) -> Limits:
-    """Limits from the run's validation nodes, those that its scenario left as they were."""
-    table = run.predictions
-    validation = table[(table["part"] == "val") & ~table["is_ood"] & (table["label"] >= 0)]
-    return limits(validation, **options)  # type: ignore[arg-type]
+def validation_limits(nodes: pd.DataFrame, **options: Any) -> Limits:
+    """Limits from the validation nodes of a run's table, those that its scenario left as they were."""
+    return limits(nodes[(nodes["part"] == "val") & ~nodes["is_ood"] & (nodes["label"] >= 0)], **options)
 
 
 def predict_run(run: Finished, found: Limits, *, graph: Graph | None = None, notes: Sequence[str] = ()) -> Prediction:

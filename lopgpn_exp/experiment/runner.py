@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,6 +23,9 @@ from lopgpn_exp.experiment.results import SCHEMA, is_complete, read_result, writ
 from lopgpn_exp.experiment.schema import Stage
 from lopgpn_exp.experiment.trainings import Training, training
 from lopgpn_exp.graph import Graph
+
+if TYPE_CHECKING:  # Lightning: a finished run does without
+    from lopgpn_exp.training import Fitted
 
 
 @dataclass(frozen=True)
@@ -139,24 +142,26 @@ def _trained(located: Located) -> Training:
 
 
 def _train(plan: Plan, graph: Graph, checkpoint: Path) -> Training:
+    done = fitted(plan, graph, cache_dir=_cache_dir(plan), checkpoint_path=checkpoint)
+    return Training(checkpoint, done.epochs, done.seconds, peak_rss_mb(), done.history)
+
+
+def fitted(plan: Plan, graph: Graph, *, cache_dir: Path | None = None, checkpoint_path: Path | None = None) -> Fitted:
+    """The planned model, fitted to a graph; nothing is written unless a place is named."""
     from lopgpn_exp.training import fit
 
-    fitted = fit(
+    dims = {"num_features": graph.num_features, "num_classes": graph.num_classes}
+    return fit(
         graph,
         model_class=plan.model_class,
-        model_options={
-            **plan.model_options,
-            "num_features": graph.num_features,
-            "num_classes": graph.num_classes,
-        },
+        model_options={**plan.model_options, **dims},
         optimizer=plan.optimizer,
         seed=plan.seed,
         title=plan.title,
-        cache_dir=_cache_dir(plan),
-        checkpoint_path=checkpoint,
+        cache_dir=cache_dir,
+        checkpoint_path=checkpoint_path,
         **{key: value for key, value in plan.trainer.items() if key != "threads"},
     )
-    return Training(checkpoint, fitted.epochs, fitted.seconds, peak_rss_mb(), fitted.history)
 
 
 def _cache_dir(plan: Plan) -> Path:

@@ -14,8 +14,8 @@ SAID_FROM = GIB / 4  # less is nothing to speak of
 
 
 def feature_bytes(num_nodes: int, num_features: int) -> int:
-    """As read and scaled (float64 each), kept (float32), and once more while a model prepares them."""
-    return 24 * num_nodes * num_features
+    """As parsed, as read and as scaled (8 bytes each), kept in 4, and as much while they are looked at."""
+    return 32 * num_nodes * num_features
 
 
 def check_memory(path: Path, what: str, need: int, *, limit_gib: float | None) -> None:

@@ -63,7 +63,18 @@ def read_like(
     Labels may be missing, and one that the model never saw counts as unknown; what was passed over is the second
     result. Nodes of classes that were left out at training time are out-of-distribution.
     """
-    raw = read_raw(path, edges, columns or Columns(), memory_limit_gib=None, like=legend)
+    return graph_like(
+        read_raw(path, edges, columns or Columns(), memory_limit_gib=None, like=legend), legend, num_classes=num_classes
+    )
+
+
+def graph_like(raw: RawGraph, legend: Legend, *, num_classes: int) -> tuple[Graph, list[str]]:
+    """As `read_like`, of what was read already."""
+    if len(raw.feature_names) != len(legend.features):
+        raise InputError(
+            f"the graph has {len(raw.feature_names)} features",
+            expected=f"{len(legend.features)}, in the order in which the model was trained on them",
+        )
     known = {name: number for number, name in enumerate(legend.classes)}
     given = raw.labels or [None] * len(raw.ids)
     strange = sorted({name for name in given if name is not None and name not in known})
@@ -114,11 +125,6 @@ def read_raw(
     raw = readers[nodes.suffix](nodes, memory_limit_gib=memory_limit_gib)
     if like is None and raw.labels is None:
         raise InputError(f"{nodes} holds no labels", expected="the class of some nodes, as `y`")
-    if like is not None and len(raw.feature_names) != len(like.features):
-        raise InputError(
-            f"{nodes} has {len(raw.feature_names)} features",
-            expected=f"{len(like.features)}, in the order in which the model was trained on them",
-        )
     return raw
 
 

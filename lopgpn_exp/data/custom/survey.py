@@ -15,13 +15,23 @@ SPARSE = 0.5  # share of zeros from which non-negative features look like counts
 
 def survey(graph: Graph, *, source: str, notes: Sequence[str] = ()) -> str:
     """A few lines to read before training."""
-    lines = [f"Read {source}", *(f"  {line}" for line in _counts(graph))]
+    found = Structure(graph)
+    lines = [f"Read {source}", *(f"  {line}" for line in _counts(graph, found))]
     lines += [f"  note: {note}" for note in notes]
-    lines += [f"  WARNING: {warning}" for warning in warnings_of(graph)]
+    lines += [f"  WARNING: {warning}" for warning in warnings_of(graph, found)]
     return "\n".join(lines)
 
 
-def _counts(graph: Graph) -> Iterator[str]:
+class Structure:
+    """What is asked of the edges more than once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.num_components, self.component = connected_components(adjacency_matrix(graph), directed=False)
+        self.same, self.chance = homophily(graph)
+        self.isolated = graph.num_nodes - len(np.unique(graph.edge_index[0].numpy()))
+
+
+def _counts(graph: Graph, found: Structure) -> Iterator[str]:
     labels = graph.labels.numpy()
     known = labels >= 0
     yield (
@@ -30,40 +40,37 @@ def _counts(graph: Graph) -> Iterator[str]:
     )
     counts = np.bincount(labels[known], minlength=graph.num_classes)
     largest = np.argsort(-counts, kind="stable")[:8].tolist()
-    shown = ", ".join(
-        f"{_name(graph, label)} {counts[label]:,} ({counts[label] / known.sum():.0%})" for label in largest
-    )
+    share = counts / known.sum()
+    shown = ", ".join(f"{_name(graph, label)} {counts[label]:,} ({share[label]:.0%})" for label in largest)
     more = f" and {graph.num_classes - 8} more" if graph.num_classes > 8 else ""
     yield f"{graph.num_classes} classes: {shown}{more}; {(~known).sum():,} nodes without a label"
-    same, chance = homophily(graph)
-    number, component = components(graph)
-    alone = int((degrees(graph) == 0).sum())
+    if found.same is not None:
+        yield f"{found.same:.0%} of edges join nodes of one class ({found.chance:.0%} by chance)"
     yield (
-        (f"{same:.0%} of edges join nodes of one class ({chance:.0%} by chance); " if same is not None else "")
-        + f"{number:,} connected components, the largest of {np.bincount(component).max():,} nodes; "
-        f"{alone:,} isolated nodes"
+        f"{found.num_components:,} connected components, the largest of {np.bincount(found.component).max():,} nodes; "
+        f"{found.isolated:,} isolated nodes"
     )
     if graph.official_part is not None:
         parts = graph.official_part.numpy()
         yield "its own split: " + ", ".join(f"{(parts == part).sum():,} {part.name.lower()}" for part in list(Part)[1:])
 
 
-def warnings_of(graph: Graph) -> Iterator[str]:
+def warnings_of(graph: Graph, found: Structure | None = None) -> Iterator[str]:
+    """What the models will have trouble with."""
+    found = found or Structure(graph)
     labels = graph.labels.numpy()
     counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)
     if few := [label for label in range(graph.num_classes) if counts[label] < FEW_LABELS]:
         named = ", ".join(f"{_name(graph, label)} ({counts[label]})" for label in few[:5])
         yield f"{len(few)} classes have fewer than {FEW_LABELS} labelled nodes: {named}"
-    same, chance = homophily(graph)
-    if same is not None and same < max(0.5, chance):
+    if found.same is not None and found.same < max(0.5, found.chance):
         yield (
-            f"neighbours are of one class on {same:.0%} of edges only; the models assume that they mostly are, and "
-            "pooling neighbours' opinions may do more harm than good"
+            f"neighbours are of one class on {found.same:.0%} of edges only; the models assume that they mostly are, "
+            "and pooling neighbours' opinions may do more harm than good"
         )
-    _, component = components(graph)
-    reached = np.zeros(component.max() + 1, dtype=bool)
-    reached[component[labels >= 0]] = True
-    if unreached := int((~reached[component]).sum()):
+    reached = np.zeros(found.num_components, dtype=bool)
+    reached[found.component[labels >= 0]] = True
+    if unreached := int((~reached[found.component]).sum()):
         yield (
             f"{unreached:,} nodes have no labelled node in their component: only their own features speak for them, "
             "and gkde and matern_ggp know nothing of them"
@@ -95,14 +102,6 @@ def homophily(graph: Graph) -> tuple[float | None, float]:
     frequencies = np.bincount(labels[labels >= 0], minlength=1) / max(int((labels >= 0).sum()), 1)
     same = float((source == target)[both].mean()) if both.any() else None
     return same, float(np.square(frequencies).sum())
-
-
-def components(graph: Graph) -> tuple[int, np.ndarray]:
-    return connected_components(adjacency_matrix(graph), directed=False)
-
-
-def degrees(graph: Graph) -> np.ndarray:
-    return np.bincount(graph.edge_index[0].numpy(), minlength=graph.num_nodes)
 
 
 def _name(graph: Graph, label: int) -> str:

@@ -49,8 +49,9 @@ def read_tables(
         _need(table, columns.id, "id", "id_column")
         if needs_labels:
             _need(table, columns.label, "label", "label_column")
-        ids = _ids(table, columns.id)
-        keys = _keys(ids, columns.id)
+        column = _id_column(table, columns.id)
+        keys = _keys(column, columns.id)
+        ids = np.array(column.to_pylist(), dtype=object) if _is_text(column.type) else column.to_numpy()
         named = table.column_names
         chosen, notes = _feature_columns(named, columns, features)
         matrix = _features(table, chosen, ids)
@@ -88,9 +89,9 @@ def _feature_columns(
 def _check_size(nodes: Path, edges: Path, columns: Columns, limit: float | None) -> None:
     num_rows, names = _shape(nodes)
     width = len([n for n in names if n not in {columns.id, columns.label, columns.split, *columns.ignore}])
-    texts = 2 * nodes.stat().st_size + (8 * edges.stat().st_size if edges.is_file() else 0)
+    others = 200 * num_rows + (10 * edges.stat().st_size if edges.is_file() else 0)  # ids and labels; edges, twice
     what = f"about {num_rows:,} nodes with {width:,} features"
-    check_memory(nodes, what, feature_bytes(num_rows, width) + texts, limit_gib=limit)
+    check_memory(nodes, what, feature_bytes(num_rows, width) + others, limit_gib=limit)
 
 
 def _shape(path: Path) -> tuple[int, list[str]]:
@@ -147,17 +148,15 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def _ids(table: pa.Table, name: str) -> np.ndarray:
-    """Texts, or whole numbers where a parquet file has them so."""
+def _id_column(table: pa.Table, name: str) -> pa.Array:
+    """Texts, or whole numbers where a parquet file has them so; none is blank."""
     column = table[name].combine_chunks()
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise InputError(f"the {name} in row {row + 1} is blank", expected=f"a {name} in each row")
-    if pa.types.is_integer(column.type):
-        return column.to_numpy(zero_copy_only=False)
-    if not _is_text(column.type):
+    if not (pa.types.is_integer(column.type) or _is_text(column.type)):
         raise InputError(f"the column {name!r} holds {column.type}", expected="texts or whole numbers")
-    return np.array(column.cast(pa.string()).to_pylist(), dtype=object)
+    return column
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -165,16 +164,22 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def _keys(ids: np.ndarray, name: str) -> pa.Array:
-    """Ids as texts, by which edges find their nodes; each must be there once."""
-    keys = pa.array(ids if ids.dtype == object else ids.astype(str), pa.large_string())
+def _as_text(column: pa.Array) -> pa.Array:
+    """By which edges find their nodes, whatever the two tables hold ids as."""
+    return column.cast(pa.large_string())
+
+
+def _keys(column: pa.Array, name: str) -> pa.Array:
+    """Ids as texts; each must be there once."""
+    keys = _as_text(column)
     counts = pc.value_counts(keys)
     twice = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(twice):
-        key = twice.field("values")[0].as_py()
-        rows = [i + 1 for i, value in enumerate(keys.to_pylist()) if value == key][:2]
+        key = twice.field("values")[0]
+        rows = pc.indices_nonzero(pc.equal(keys, key)).to_pylist()
         raise InputError(
-            f"the {name} {key!r} is in rows {rows[0]} and {rows[1]}; {len(twice)} ids are there more than once",
+            f"the {name} {key.as_py()!r} is in rows {rows[0] + 1} and {rows[1] + 1}; "
+            f"{len(twice)} ids are there more than once",
             expected="each id once",
         )
     return keys
@@ -250,13 +255,13 @@ def _edges(path: Path, columns: Columns, keys: pa.Array) -> tuple[np.ndarray, li
         _need(table, name, "node id at one end", option)
     numbers = []
     for name in ends:
-        ids = _ids(table, name)
-        texts = pa.array(ids if ids.dtype == object else ids.astype(str), pa.large_string())
-        found = pc.index_in(texts, value_set=keys)
+        ids = _id_column(table, name)
+        found = pc.index_in(_as_text(ids), value_set=keys)
         if found.null_count:
             rows = np.flatnonzero(found.is_null().to_numpy(zero_copy_only=False))
+            strange = ids[int(rows[0])].as_py()
             raise InputError(
-                f"the {name} {ids[rows[0]]!r} in row {rows[0] + 1} is no node; {len(rows)} of {len(ids)} rows are so",
+                f"the {name} {strange!r} in row {rows[0] + 1} is no node; {len(rows)} of {len(ids)} rows are so",
                 expected="ids of the table of nodes",
                 hint="add these nodes, or leave out their edges",
             )
