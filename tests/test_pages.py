@@ -259,6 +259,62 @@ def test_reliability_bins_by_hand():
     assert ece == pytest.approx(result["metrics"]["test/ece"])
 
 
+def known_nodes(scenario: str) -> tuple[str, pd.DataFrame, np.ndarray]:
+    """A page, the test nodes of classes that the model knows, and whether it was right about them."""
+    result, evaluation, graph = run_of(scenario)
+    table = evaluation.predictions.query(f"part == 'test' and label < {graph.num_classes}")
+    page = run_page(result, evaluation.predictions, title="t", graph=graph, cache_dir=None)
+    return page, table, (table["predicted"] == table["label"]).to_numpy()
+
+
+def test_bins_of_equal_size_are_drawn_where_they_are():
+    page, table, correct = known_nodes("leave_out_classes")
+    (chart,) = charts(page, "equal-mass")
+    by_confidence = np.argsort(table["confidence"].to_numpy())
+    parts = np.split(by_confidence, np.arange(1, 15) * len(table) // 15)
+    expected = [(table["confidence"].to_numpy()[part].mean(), correct[part].mean()) for part in parts]
+    dots = np.array([[float(dot.get("cx")), float(dot.get("cy"))] for dot in chart.iter("circle")])
+    np.testing.assert_allclose(in_data_units(chart, dots), expected, atol=3e-3)
+    error = sum(len(part) * abs(said - right) for part, (said, right) in zip(parts, expected, strict=True)) / len(table)
+    assert chart.get("aria-label") == f"Bins of equal size, error {error:.4f}"
+
+
+def test_the_cumulated_difference_ends_at_accuracy_minus_confidence():
+    page, table, correct = known_nodes("bernoulli")
+    (chart,) = charts(page, "cumulative")
+    (path,) = lines(chart).values()
+    gaps = (correct - table["confidence"].to_numpy())[np.argsort(table["confidence"].to_numpy())]
+    expected = np.concatenate([[0], np.cumsum(gaps)]) / len(table)
+    reach = np.abs(expected).max()
+    np.testing.assert_allclose(path[[0, -1]], [[0, 0], [100, expected[-1]]], atol=0.02 * reach + 0.03)
+    assert np.abs(path[:, 1]).max() == pytest.approx(reach, rel=0.02)
+    assert f"at most {reach:.4f}, p " in chart.get("aria-label")
+    assert len(list(chart.iter("polygon"))) == 1  # what a calibrated model does
+
+
+def test_errors_are_drawn_by_tenths_of_each_measure():
+    page, table, correct = known_nodes("leave_out_classes")
+    (chart,) = charts(page, "errors")
+    drawn = {name.split(",")[0]: points for name, points in lines(chart).items()}
+    assert list(drawn) == [names.measure_name(m) for m in ALL]
+    for measure in ALL:
+        parts = np.split(np.argsort(table[measure].to_numpy()), np.arange(1, 10) * len(table) // 10)
+        expected = [1 - correct[part].mean() for part in parts]
+        np.testing.assert_allclose(drawn[names.measure_name(measure)][:, 1], expected, atol=5e-3)
+
+
+def test_the_table_of_measures_tells_risk_and_coverage():
+    page, table, correct = known_nodes("none")
+    for measure in ALL:
+        wrong = ~correct[np.argsort(table[measure].to_numpy())]
+        risks = np.cumsum(wrong) / np.arange(1, len(wrong) + 1)
+        kept = int(np.ceil(0.8 * len(wrong)))
+        allowed = max((k for k in range(1, len(wrong) + 1) if risks[k - 1] <= 0.05), default=0)
+        cells = [f"{risks.mean():.4f}", f"{100 * risks[kept - 1]:.1f} %", f"{100 * allowed / len(wrong):.1f} %"]
+        row = "".join(f'<td class="number">{cell}</td>' for cell in cells)
+        assert re.search(rf"<tr><td>{names.measure_name(measure)}</td>.*{re.escape(row)}</tr>", page)
+
+
 @pytest.mark.parametrize("with_graph", [True, False])
 @pytest.mark.parametrize("scenario", ["none", "leave_out_classes"])
 def test_confusion_counts_are_those_of_scikit_learn(scenario, with_graph):

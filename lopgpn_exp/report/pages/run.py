@@ -10,21 +10,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lopgpn_exp.evaluation.selective import aurc, coverage_at_risk, risk_at_coverage
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.posterior import MEASURES
 from lopgpn_exp.report.document import Table
 from lopgpn_exp.report.names import SCENARIO_NAMES, measure_color, measure_name, metric_name, model_name
 from lopgpn_exp.report.page import page
 from lopgpn_exp.report.pages import node_graph, svg
+from lopgpn_exp.report.pages.calibration_charts import cumulative_chart, equal_mass_chart, reliability_charts
 from lopgpn_exp.report.pages.run_charts import (
     COLORS,
     MOST_CLASSES,
     confusion_chart,
     confusion_counts,
     distribution_charts,
+    error_chart,
     history_charts,
     rejection_chart,
-    reliability_charts,
     roc_chart,
 )
 
@@ -36,7 +38,12 @@ STYLE = """
 """
 SCORES = ("test/accuracy", "id/accuracy", "ood/accuracy", "test/ece", "test/brier", "test/nll")
 COLUMNS = {"test/auarc": "AUARC", "ood/auroc": "OOD AUC-ROC", "ood/aupr": "OOD AUPR", "ood/fpr95": "OOD FPR95"}
+COVERAGE, RISK = 0.8, 0.05  # of which nodes are kept, and of which errors are bearable, in the table of measures
 MOST_UNCERTAIN = 10
+DRIFT = (
+    '<p class="note">Upwards, nodes are right more often than they say, downwards less often. A calibrated model stays '
+    "in the grey band in 95 % of the cases; p is the chance that one goes as far as this.</p>"
+)
 
 
 def run_page(
@@ -71,15 +78,18 @@ def _body(
     yield "<h2>Accuracy and rejection</h2>"
     colors = svg.legend((measure_name(m), measure_color(m)) for m in measures)
     has_ood = bool(table.loc[test, "is_ood"].any())
-    drawings = [rejection_chart(result["curves"])]
+    uncertainties = {m: table.loc[known, m].to_numpy() for m in measures}
+    drawings = [rejection_chart(result["curves"]), error_chart(uncertainties, correct[known])]
     if has_ood:
         drawings.append(roc_chart(table[test], measures))
-    yield colors + svg.charts([*drawings, _measures(result["metrics"], measures)])
+    yield colors + svg.charts([*drawings, _measures(result["metrics"], uncertainties, correct[known])])
     yield from _distributions(result["metrics"], table[test], correct[test], measures, has_ood)
     yield "<h2>Calibration and confusion</h2>"
     confidence = table.loc[known, "confidence"].to_numpy()
-    reliability = "\n".join(reliability_charts(confidence, correct[known]))
-    yield svg.charts([f'<div class="column">{reliability}</div>', _confusion(table[test], num_classes)])
+    by_width = [*reliability_charts(confidence, correct[known])]
+    by_size = [equal_mass_chart(confidence, correct[known]), cumulative_chart(confidence, correct[known]), DRIFT]
+    columns = ["\n".join(['<div class="column">', *drawn, "</div>"]) for drawn in (by_width, by_size)]
+    yield svg.charts([*columns, _confusion(table[test], num_classes)])
     if result.get("history"):  # a closed form has none
         yield "<h2>Training</h2>"
         yield svg.charts(history_charts(result["history"]))
@@ -106,13 +116,20 @@ def _headline(result: dict[str, Any]) -> Iterator[str]:
     yield f'<p class="note">{escape(" · ".join([*facts, f"scenario {scenario}", *versions]))}</p>'
 
 
-def _measures(metrics: dict[str, float], measures: Sequence[str]) -> str:
-    columns = {prefix: name for prefix, name in COLUMNS.items() if any(f"{prefix}/{m}" in metrics for m in measures)}
+def _measures(metrics: dict[str, float], uncertainties: dict[str, np.ndarray], correct: np.ndarray) -> str:
+    columns = {p: name for p, name in COLUMNS.items() if any(f"{p}/{m}" in metrics for m in uncertainties)}
     rows = [
-        [measure_name(m), *(f"{metrics[key]:.4f}" if (key := f"{p}/{m}") in metrics else "" for p in columns)]
-        for m in measures
+        [
+            measure_name(m),
+            *(f"{metrics[key]:.4f}" if (key := f"{p}/{m}") in metrics else "" for p in columns),
+            f"{aurc(values, correct):.4f}",
+            f"{100 * risk_at_coverage(values, correct, COVERAGE):.1f} %",
+            f"{100 * coverage_at_risk(values, correct, RISK):.1f} %",
+        ]
+        for m, values in uncertainties.items()
     ]
-    return Table(["measure", *columns.values()], rows).html()
+    selective = ["AURC", f"error at {COVERAGE:.0%} coverage", f"coverage at {RISK:.0%} error"]
+    return Table(["measure", *columns.values(), *selective], rows).html()
 
 
 def _distributions(

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from lopgpn_exp.evaluation.calibration import equal_mass_bins
 from lopgpn_exp.evaluation.rejection import area_under_curve
 from lopgpn_exp.report.names import measure_color, measure_name
 from lopgpn_exp.report.pages.svg import Chart, span
 
-NUM_BINS = 15  # those of `expected_calibration_error`
 MOST_CLASSES = 64
 # The group that should be certain, and the one that should not.
 COLORS = ("#4477AA", "#EE6677")
@@ -33,6 +33,25 @@ def rejection_chart(curves: dict[str, list[float]]) -> str:
         measure = key.removeprefix("arc/")
         name = f"{measure_name(measure)}, mean height {area_under_curve(np.array(curve)):.4f}"
         chart.line(np.arange(len(curve)), curve, measure_color(measure), name)
+    return chart.svg()
+
+
+def error_chart(uncertainties: dict[str, np.ndarray], correct: np.ndarray) -> str:
+    """The error rate of tenths of the nodes, by each measure: one that is worth its name rises all the way."""
+    bins = {measure: equal_mass_bins(values, ~correct, num_bins=10) for measure, values in uncertainties.items()}
+    chart = Chart(
+        "errors",
+        "Errors by uncertainty",
+        x=(0.0, 100.0),
+        y=(0.0, 1.08 * max(float(each.rate.max()) for each in bins.values()) or 1.0),
+        x_label="test nodes, least uncertain first (%)",
+        y_label="error rate of a tenth",
+        size=(390, 330),
+    )
+    for measure, each in bins.items():
+        ends = [f"{each.rate[i]:.3f} [{each.low[i]:.3f}, {each.high[i]:.3f}]" for i in (0, -1)]
+        name = f"{measure_name(measure)}, error rate of the most certain {ends[0]}, of the least certain {ends[1]}"
+        chart.line(100 * each.quantile, each.rate, measure_color(measure), name)
     return chart.svg()
 
 
@@ -107,36 +126,6 @@ def _binned(values: pd.Series, name: str) -> tuple[np.ndarray, np.ndarray, str]:
     if np.histogram(inside, edges)[0].max() <= 0.7 * len(column):
         return inside, edges, name
     return values.rank(pct=True).to_numpy(), np.linspace(0, 1, 31), f"rank of {name}: its values crowd in one place"
-
-
-def reliability_charts(confidence: np.ndarray, correct: np.ndarray) -> Iterator[str]:
-    """Accuracy by confidence, and how many nodes each bin has."""
-    bins = np.minimum((confidence * NUM_BINS).astype(int), NUM_BINS - 1)
-    count = np.bincount(bins, minlength=NUM_BINS)
-    filled = np.flatnonzero(count)
-    accuracy, meant = (
-        np.bincount(bins, weights=values, minlength=NUM_BINS)[filled] / count[filled]
-        for values in (correct, confidence)
-    )
-    top = Chart("reliability", "Reliability", x=UNIT, y=UNIT, y_label="accuracy", size=(390, 240))
-    bottom = Chart(
-        "bins",
-        "Nodes in each bin",
-        x=UNIT,
-        y=(0.0, 1.08 * float(count.max())),
-        x_label="confidence",
-        y_label="test nodes",
-        size=(390, 150),
-    )
-    for at, reached, said in zip(filled.tolist(), accuracy.tolist(), meant.tolist(), strict=True):
-        left, right = at / NUM_BINS, (at + 1) / NUM_BINS
-        name = f"confidence {left:.2f} to {right:.2f}: {count[at]} nodes, accuracy {reached:.3f}, mean {said:.3f}"
-        top.bar(left, right, reached, COLORS[0], name, shade=0.6)
-        top.dot(said, reached, "currentColor", name)
-        bottom.bar(left, right, float(count[at]), "var(--dim)", name)
-    top.line([0, 1], [0, 1], "var(--dim)", "confidence equals accuracy", dash="3 4")
-    yield top.svg()
-    yield bottom.svg()
 
 
 def confusion_counts(labels: np.ndarray, predicted: np.ndarray, num_classes: int) -> np.ndarray:
