@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 import hydra
@@ -14,7 +16,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from lopgpn_exp.errors import USER_MISTAKE, InputError, nearest
-from lopgpn_exp.experiment import schema
+from lopgpn_exp.experiment import search_path
 from lopgpn_exp.experiment.build import Plan, plan
 from lopgpn_exp.experiment.launchers import JoblibLauncher, LocalLauncher, ProtocolSweeper, register
 from lopgpn_exp.experiment.slurm import SlurmLauncher
@@ -42,23 +44,41 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     # torch's threads otherwise wait for work by spinning, on the cores that the compiled kernels' threads need.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # Hydra's parser wants all overrides on one side of -m; people write them on both.
-    multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]
-    sys.argv[1:] = multirun[:1] + [word for word in sys.argv[1:] if word not in multirun]
-    schema.register()
+    see_own_modules()
+    search_path.register()
     register(ProtocolSweeper, LocalLauncher, JoblibLauncher, SlurmLauncher)
     try:
+        sys.argv[1:] = _options_first(sys.argv[1:])
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")(_job)()
     except Exception as error:
         if _started or not _is_mistake(error):  # a defect of ours: the traceback
             raise
-        sys.stderr.write(f"\nlopgpn_exp: {explained(error)}\n")  # Hydra did not get past the command line
+        sys.stderr.write(f"\nlopgpn_exp: {mistake(error)}\n")  # Hydra did not get past the command line
         sys.exit(USER_MISTAKE)
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted. Finished trainings and runs are kept; the same command goes on from there.\n")
         sys.exit(130)
     if _failed:
         sys.exit(USER_MISTAKE)
+
+
+def see_own_modules() -> None:
+    """A user's own model is found in the folder where the program is started, by whichever of its names it is."""
+    if not sys.flags.safe_path and not {"", os.getcwd()} & set(sys.path):  # python -m has it there already
+        sys.path.append(os.getcwd())
+
+
+def _options_first(words: list[str]) -> list[str]:
+    """Hydra's parser wants all overrides on one side of -m and --config-dir; people write them on both."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-dir", "-cd", type=Path)
+    options, rest = parser.parse_known_args(words)
+    own: list[str] = []
+    if options.config_dir is not None:
+        search_path.check_folder(options.config_dir)
+        own = ["--config-dir", str(options.config_dir)]
+    return ["-m"] * options.multirun + own + rest
 
 
 def _is_mistake(error: Exception) -> bool:
@@ -105,43 +125,47 @@ def _carry_out(planned: Plan) -> None:
         show_links(tracker.links([planned.dataset]), ui=tracker.ui)
 
 
-def explained(error: Exception) -> str:
+def composed(overrides: Sequence[str], *, own: Path | None = None) -> DictConfig:
+    """The config of some overrides as the command line would have it, `own` being its --config-dir."""
+    try:
+        return search_path.composed(overrides, ours=config_dir(), own=own)
+    except Exception as error:  # Hydra's and OmegaConf's: the overrides are wrong
+        raise mistake(error) from None
+
+
+def mistake(error: Exception) -> InputError:
     """Hydra's and OmegaConf's errors in our form, with the nearest valid name."""
-    for mistake in (error, error.__cause__):
-        if isinstance(mistake, InputError):
-            return str(mistake)
+    for known in (error, error.__cause__):
+        if isinstance(known, InputError):
+            return known
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         close = nearest(choice, error.options)
-        return str(
-            InputError(
-                f"there is no {group}={choice}",
-                expected="one of " + ", ".join(error.options),
-                hint=f"{group}={close}" if close else "python -m lopgpn_exp --help",
-            )
+        return InputError(
+            f"there is no {group}={choice}",
+            expected="one of " + ", ".join(error.options),
+            hint=f"{group}={close}" if close else "python -m lopgpn_exp --help",
         )
     if isinstance(cause, OmegaConfBaseException) and cause.full_key:
-        return _explained_key(cause)
+        return _mistaken_key(cause)
     first_line = str(error).strip().partition("\n")[0]
-    return str(InputError(first_line, expected="overrides of the form group=option or name.of.value=new"))
+    return InputError(first_line, expected="overrides of the form group=option or name.of.value=new")
 
 
-def _explained_key(cause: OmegaConfBaseException) -> str:
+def _mistaken_key(cause: OmegaConfBaseException) -> InputError:
     parent, _, key = str(cause.full_key).rpartition(".")
     prefix = f"{parent}." if parent else ""
     siblings = [str(name) for name in cause.parent_node] if isinstance(cause.parent_node, DictConfig) else []
     if siblings and key not in siblings:
         shown = [f"{prefix}{name}" for name in siblings if name not in ("_target_", "hydra")]
         close = nearest(key, siblings)
-        return str(
-            InputError(
-                f"there is no {cause.full_key}",
-                expected="one of " + ", ".join(shown),
-                hint=f"{prefix}{close}=..." if close else "",
-            )
+        return InputError(
+            f"there is no {cause.full_key}",
+            expected="one of " + ", ".join(shown),
+            hint=f"{prefix}{close}=..." if close else "",
         )
     message = str(cause).partition("\n")[0]
     wanted = next((words for word, words in TYPE_WORDS.items() if word in message), "a value of the type --help shows")
     value = re.search(r"Value '([^']*)'", message)
-    return str(InputError(f"{cause.full_key} is {value[1]!r}" if value else message, expected=wanted))
+    return InputError(f"{cause.full_key} is {value[1]!r}" if value else message, expected=wanted)

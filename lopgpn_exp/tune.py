@@ -8,15 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException
 
-from lopgpn_exp.cli import config_dir, explained
+from lopgpn_exp.cli import composed
 from lopgpn_exp.errors import InputError, mistakes_told
-from lopgpn_exp.experiment import schema
 from lopgpn_exp.experiment.build import plan
+from lopgpn_exp.experiment.own_code import with_code
 from lopgpn_exp.experiment.seeds import stream
 
 EXAMPLES = """values are fixed or searched, in Hydra's words:
@@ -46,6 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--metric", choices=DIRECTIONS, default="val/nll")
     parser.add_argument("--study", default=None, help="name; by default made of what is fixed and searched")
     parser.add_argument("--output-dir", type=Path, default=Path("outputs"))
+    parser.add_argument("--config-dir", type=Path, help="your own folder of configs: model/mine.yaml for model=mine")
     with mistakes_told():
         _search(parser.parse_intermixed_args(arguments))
 
@@ -59,11 +59,12 @@ def _search(options: argparse.Namespace) -> None:
             "optuna is not installed", expected="optuna 4", hint="pip install 'lopgpn_exp[tune]'"
         ) from None
 
+    codes = _own_codes(fixed, searched, options)
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # of a failed trial it only says that it failed
     options.output_dir.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
         storage=f"sqlite:///{options.output_dir / 'tune.db'}",
-        study_name=options.study or " ".join([options.metric, *sorted(options.overrides)]),
+        study_name=options.study or " ".join([options.metric, *sorted(options.overrides), *codes]),
         direction=DIRECTIONS[options.metric],
         load_if_exists=True,
     )
@@ -87,7 +88,8 @@ def _search(options: argparse.Namespace) -> None:
     study.optimize(objective, n_trials=left, catch=(InputError,), show_progress_bar=sys.stderr.isatty())
     if len(failures) == left > 0 and not any(trial.value is not None for trial in study.trials):
         raise failures[-1]
-    _show(study, fixed, options.metric)
+    own = [] if options.config_dir is None else ["--config-dir", str(options.config_dir)]
+    _show(study, [*own, *fixed], options.metric)
 
 
 def _parsed(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
@@ -120,15 +122,16 @@ def _value(overrides: list[str], split: int, options: argparse.Namespace) -> flo
     """The metric of one run; a run that was done before costs nothing."""
     from lopgpn_exp.experiment.runner import run  # torch: --help does without
 
-    schema.register()
-    own = [f"split.index={split}", "ood=none", "trainer.progress=false", f"output_dir={options.output_dir}"]
-    try:
-        with initialize_config_dir(str(config_dir()), version_base="1.3"):
-            config = compose("config", overrides=[*overrides, *own])
-    except Exception as error:  # Hydra's and OmegaConf's: the command line is wrong
-        what, _, rest = explained(error).partition("\n  expected: ")
-        raise InputError(what, expected=rest.partition("\n")[0] or "a config as --help shows it") from None
+    ours = [f"split.index={split}", "ood=none", "trainer.progress=false", f"output_dir={options.output_dir}"]
+    config = composed([*overrides, *ours], own=options.config_dir)
     return run(plan(config)).result["metrics"][options.metric]
+
+
+def _own_codes(fixed: list[str], searched: dict[str, Any], options: argparse.Namespace) -> list[str]:
+    """Hashes of the code of a user's own models: trials of other code belong to another study."""
+    models = [[f"model={name}"] for name in searched["model"].list] if "model" in searched else [[]]
+    nodes = [with_code(composed([*fixed, *model], own=options.config_dir).model, "model") for model in models]
+    return [f"code {node['code_hash']}" for node in nodes if "code_hash" in node]
 
 
 def _show(study: Any, fixed: list[str], metric: str) -> None:

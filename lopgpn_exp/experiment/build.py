@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from lopgpn_exp.data.root import data_root
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.experiment.own_code import with_code
 from lopgpn_exp.experiment.schema import (
     OptimizerConfig,
     RunConfig,
@@ -82,6 +83,7 @@ def plan(config: DictConfig) -> Plan:
     model_class, model_options = _model(model)
     optimizer = _optimizer(optimizer_node, model["name"], model_class)
     transform, scenario_options = _scenario(ood, split["index"])
+    resolved |= {group: with_code(resolved[group], group) for group in ("model", "ood")}
     return Plan(
         model=model["name"],
         dataset=dataset["name"],
@@ -165,9 +167,22 @@ def _model(node: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
     dims = ("num_features", "num_classes")
     build, options = call_options(node, path="model", ours=("name", "inits"), given=dims)
+    check_model_class(build, node["_target_"])
     with seeded(0):
         build(num_features=1, num_classes=2, **options)  # the smallest model there is: its values are checked
     return build, options
+
+
+def check_model_class(build: Any, target: str) -> None:
+    from lopgpn_exp.models import ClosedFormModel, GradientModel
+
+    if not (inspect.isclass(build) and issubclass(build, GradientModel | ClosedFormModel)):
+        raise InputError(
+            f"model._target_ names {target}, which is no model",
+            expected="a subclass of lopgpn_exp.models.GradientModel or ClosedFormModel",
+        )
+    if unwritten := sorted(build.__abstractmethods__):
+        raise InputError(f"{target} has no {unwritten[0]}", expected=f"all of {', '.join(unwritten)}")
 
 
 def _reader(dataset: dict[str, Any], root: str | None) -> Callable[[], Graph]:

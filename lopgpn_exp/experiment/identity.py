@@ -18,7 +18,8 @@ WITHOUT_EFFECT = ("progress", "memory_limit_gib")
 def training_id(plan: Plan, graph: Graph) -> str:
     """Identity of the training on `graph`: its content and split, the model, its optimiser, the seed, the numerics.
 
-    Of a given checkpoint it is the checkpoint's content, on the same graph.
+    Of a given checkpoint it is the checkpoint's content, on the same graph. A model that is not ours also has its code,
+    or the version that stands for it, in its identity.
     """
     if plan.checkpoint is not None:
         return _digest({**_common(plan, graph), "checkpoint": _content(plan.checkpoint)})
@@ -39,7 +40,14 @@ def with_effect(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _common(plan: Plan, graph: Graph) -> dict[str, Any]:
-    return {"numerics": NUMERICS_VERSION, "graph": graph.fingerprint, "threads": plan.trainer["threads"]}
+    common = {"numerics": NUMERICS_VERSION, "graph": graph.fingerprint, "threads": plan.trainer["threads"]}
+    return common | _code(plan, "model")
+
+
+def _code(plan: Plan, group: str) -> dict[str, Any]:
+    """Of a user's own model or scenario. What datasets and splits give is in the graph itself."""
+    node = plan.resolved[group]
+    return {f"{group}_{key}": node[key] for key in ("code_version", "code_hash") if node.get(key) is not None}
 
 
 def _content(checkpoint: Path) -> str:
@@ -62,6 +70,7 @@ def run_id(plan: Plan, training: str) -> str:
             "stage": plan.stage,
             "scenario_options": plan.scenario_options,
             "names": [plan.model, plan.dataset],
+            **_code(plan, "ood"),
         }
     )
     return f"{plan.model}-{plan.dataset}-s{plan.split}-i{plan.init}-{plan.scenario}-{digest[:10]}"

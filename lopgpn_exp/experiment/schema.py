@@ -6,10 +6,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
-from hydra.utils import get_object
 from omegaconf import MISSING
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -69,6 +72,10 @@ class RunConfig:
     dry_run: bool = MISSING
 
 
+# What a node with a `_target_` may have besides its arguments: see `own_code`.
+NO_OPTIONS = ("_target_", "code_version", "code_hash")
+
+
 def register() -> None:
     ConfigStore.instance().store(name="schema", node=RunConfig)
 
@@ -83,10 +90,10 @@ def call_options(
         ours: keys of the node that are not arguments (`name`, for example).
         given: arguments that the framework passes itself, which a config must not set.
     """
-    target = _locate(node["_target_"], path)
+    target = located(node["_target_"], path)
     accepted = _parameters(target)
     types = {key: parameter.annotation for key, parameter in accepted.items() if key not in given}
-    options = {key: value for key, value in node.items() if key not in ("_target_", *ours)}
+    options = {key: value for key, value in node.items() if key not in (*NO_OPTIONS, *ours)}
     options = checked_options(options, types, path=path, target=node["_target_"])
     required = {key for key, parameter in accepted.items() if parameter.default is inspect.Parameter.empty}
     if missing := sorted(required - set(options) - set(given)):
@@ -148,27 +155,64 @@ def check_positive(values: Mapping[str, float], path: str) -> None:
             raise InputError(f"{path}.{name} is {value}", expected="1 or more", hint=f"{path}.{name}=1")
 
 
-def _locate(target: str, path: str) -> Callable[..., Any]:
+def located(target: Any, path: str) -> Callable[..., Any]:
+    """The class or function that the import path of a `_target_` names."""
     try:
-        return get_object(target)
-    except Exception as error:
-        raise InputError(
-            f"{path}._target_ names {target!r}, which cannot be imported ({error})",
-            expected="the import path of a class or function",
-        ) from None
+        if callable(found := _imported(str(target))):
+            return found
+        reason, hint = f"a {type(found).__name__}", ""
+    except Exception as error:  # whatever the user's own module raises
+        reason, hint = f"{type(error).__name__}: {error}{_place(error)}", ""
+        if isinstance(error, ModuleNotFoundError):
+            hint = f"in the folder from which {error.name} can be imported, or after pip install -e of its package"
+        elif isinstance(error, AttributeError) and inspect.ismodule(error.obj):
+            close = nearest(str(error.name), vars(error.obj))
+            hint = f"{path}._target_={error.obj.__name__}.{close}" if close else ""
+    raise InputError(
+        f"{path}._target_ names {target!r}, which cannot be imported or called ({reason})",
+        expected="the import path of a class or function",
+        hint=hint,
+    ) from None
+
+
+def _imported(target: str) -> Any:
+    """What an import path names: something in a module, or an attribute of that."""
+    module, _, rest = target.rpartition(".")
+    attributes = [rest]
+    while True:
+        try:
+            found = import_module(module)
+            break
+        except ModuleNotFoundError as error:
+            outer, _, last = module.rpartition(".")
+            if not outer or error.name != module:  # the module is there, and what it imports is not
+                raise
+            module, attributes = outer, [last, *attributes]
+    return reduce(getattr, attributes, found)
+
+
+def _place(error: Exception) -> str:
+    """Where a user's own module raised it."""
+    last = extract_tb(error.__traceback__)[-1]
+    importing = last.filename == __file__ or "importlib" in last.filename
+    return "" if importing else f", {Path(last.filename).name}, line {last.lineno}"
 
 
 def _parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Keyword parameters with resolved annotations; a constructor's `**kwargs` stands for those of its base class."""
+    """Parameters that have a name, with resolved annotations; `**kwargs` of a constructor are its base class's."""
     constructors = [target]
     if inspect.isclass(target):
         constructors = [vars(cls)["__init__"] for cls in target.__mro__ if "__init__" in vars(cls)]
     found: dict[str, inspect.Parameter] = {}
     for constructor in constructors:
-        hints = get_type_hints(constructor)
-        parameters = inspect.signature(constructor).parameters.values()
-        for parameter in parameters:
-            if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in found:
+        parameters = list(inspect.signature(constructor).parameters.values())
+        try:
+            hints = get_type_hints(constructor)
+        except NameError:  # what only a type checker imports: such a value is not checked
+            hints = {parameter.name: Any for parameter in parameters}
+        for parameter in parameters[1:] if inspect.isclass(target) else parameters:
+            named = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            if named and parameter.name not in found:
                 found[parameter.name] = parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
