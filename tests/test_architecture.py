@@ -8,12 +8,12 @@ import pytest
 import lopgpn_exp
 
 PACKAGE = Path(lopgpn_exp.__file__).parent
-ROOMS = ["graph", "data", "posterior", "models", "training", "evaluation", "report", "experiment"]
+ROOMS = ["graph", "data", "posterior", "models", "training", "evaluation", "report", "experiment", "testing"]
 # What a room may import of the rooms before it is everything, except:
 NOT_IN = {"evaluation": {"models", "training"}, "report": {"models", "training", "data"}}
 FRAMEWORKS = {
     "pytorch_lightning": ["training/", "experiment/"],
-    "hydra": ["cli.py", "tune.py", "experiment/"],
+    "hydra": ["cli.py", "tune.py", "experiment/", "testing/__main__.py"],
     "omegaconf": ["cli.py", "experiment/"],
     "mlflow": ["experiment/tracking/"],
 }
