@@ -63,11 +63,10 @@ class APPNP(GradientModel):
         posterior = Categorical(log_probabilities)
         return posterior if prepared.nodes is None else posterior[prepared.nodes]
 
-    @torch.no_grad()
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
-        self.eval()
         prepared = self.prepare(graph)
-        alone = Categorical(torch.log_softmax(self.encoder(prepared.features), dim=-1))
+        with self.evaluating():
+            alone = Categorical(torch.log_softmax(self.encoder(prepared.features), dim=-1))
         return Opinions(prepared.disperse.row(node), alone, self.disperse_what)
 
     def node_loss(self, posterior: Categorical, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -71,13 +72,19 @@ class GradientModel(Model):
         """Parameters that are trained alone at first."""
         return []
 
-    @torch.no_grad()
     def predict(self, graph: Graph, *, cache_dir: Path | None = None) -> Posterior:
         """The posterior of every node, in evaluation mode."""
+        with self.evaluating():
+            return self(self.prepare(graph, cache_dir=cache_dir))
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """No dropout and no gradients inside; the mode that the model was in comes back afterwards."""
         training = self.training
         self.eval()
         try:
-            return self(self.prepare(graph, cache_dir=cache_dir))
+            with torch.no_grad():
+                yield
         finally:
             self.train(training)
 

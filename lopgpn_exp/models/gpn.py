@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -52,13 +51,11 @@ class GPN(PosteriorNetwork):
         posterior = Dirichlet(1 + prepared.disperse(self.feature_evidence(prepared.features)))
         return posterior if prepared.nodes is None else posterior[prepared.nodes]
 
-    @torch.no_grad()
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
-        self.eval()
         prepared = self.prepare(graph)
-        return Opinions(
-            prepared.disperse.row(node), Dirichlet(1 + self.feature_evidence(prepared.features)), "evidence"
-        )
+        with self.evaluating():
+            alone = Dirichlet(1 + self.feature_evidence(prepared.features))
+        return Opinions(prepared.disperse.row(node), alone, "evidence")
 
     def node_loss(self, posterior: Dirichlet, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
         """Uncertain cross-entropy minus weighted entropy."""

@@ -73,9 +73,9 @@ class LOPGPN(PosteriorNetwork):
         alpha = 1 + self.feature_evidence(prepared.features)
         return DirichletMixture(prepared.weights, alpha.to(prepared.weights.dtype))
 
-    @torch.no_grad()
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
-        posterior = self.predict(graph, cache_dir=cache_dir)
+        with self.evaluating():
+            posterior = self.forward(self.prepare(graph, cache_dir=cache_dir))
         row = posterior.weights.rows(torch.tensor([node])).scipy().toarray()[0]
         return Opinions(torch.from_numpy(row), posterior.components, "beliefs")
 
