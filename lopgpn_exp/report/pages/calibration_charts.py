@@ -8,7 +8,7 @@ import numpy as np
 
 from lopgpn_exp.evaluation.calibration import cumulative_difference, equal_mass_bins
 from lopgpn_exp.report.pages.run_charts import COLORS, UNIT
-from lopgpn_exp.report.pages.svg import Chart
+from lopgpn_exp.report.pages.svg import Chart, span
 
 NUM_BINS = 15  # those of `expected_calibration_error`
 MOST_POINTS = 300  # of a path: no more can be seen
@@ -65,18 +65,18 @@ def equal_mass_chart(confidence: np.ndarray, correct: np.ndarray) -> str:
 
 
 def cumulative_chart(confidence: np.ndarray, correct: np.ndarray) -> str:
-    """No bins at all: how far accuracy and confidence drift apart, and what a calibrated model would do."""
+    """No bins at all: how far apart accuracy and confidence come, and how far those of a calibrated model would."""
     found = cumulative_difference(confidence, correct)
     farthest = int(np.abs(found.difference).argmax())
     shown = np.unique([*np.linspace(0, len(found.difference) - 1, MOST_POINTS).astype(int), farthest])
-    reach = 1.1 * max(found.error, found.band) or 1.0
     chart = Chart(
         "cumulative",
-        f"Accuracy minus confidence, cumulated: at most {found.error:.4f}, p {_p(found.p_value)}",
+        f"Cumulated gap, at most {found.error:.4f}, p {_p(found.p_value)}",
         x=(0.0, 100.0),
-        y=(-reach, reach),
+        y=span([*found.difference, -found.band, found.band]),
         x_label="test nodes, least confident first (%)",
-        size=(390, 190),
+        y_label="accuracy - confidence",
+        size=(390, 200),
     )
     chart.band([0, 100], [-found.band] * 2, [found.band] * 2, "var(--dim)")
     name = "rises where nodes are right more often than they say, falls where less often"
@@ -85,4 +85,4 @@ def cumulative_chart(confidence: np.ndarray, correct: np.ndarray) -> str:
 
 
 def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"

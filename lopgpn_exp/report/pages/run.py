@@ -40,9 +40,9 @@ SCORES = ("test/accuracy", "id/accuracy", "ood/accuracy", "test/ece", "test/brie
 COLUMNS = {"test/auarc": "AUARC", "ood/auroc": "OOD AUC-ROC", "ood/aupr": "OOD AUPR", "ood/fpr95": "OOD FPR95"}
 COVERAGE, RISK = 0.8, 0.05  # of which nodes are kept, and of which errors are bearable, in the table of measures
 MOST_UNCERTAIN = 10
-DRIFT = (
-    '<p class="note">Upwards, nodes are right more often than they say, downwards less often. A calibrated model stays '
-    "in the grey band in 95 % of the cases; p is the chance that one goes as far as this.</p>"
+CUMULATED = (
+    '<p class="note">The cumulated gap rises where nodes are right more often than they say, falls where less often. A '
+    "calibrated model stays in the grey band in 95 % of the cases; p is the chance that it comes as far as this.</p>"
 )
 
 
@@ -87,9 +87,9 @@ def _body(
     yield "<h2>Calibration and confusion</h2>"
     confidence = table.loc[known, "confidence"].to_numpy()
     by_width = [*reliability_charts(confidence, correct[known])]
-    by_size = [equal_mass_chart(confidence, correct[known]), cumulative_chart(confidence, correct[known]), DRIFT]
+    by_size = [equal_mass_chart(confidence, correct[known]), cumulative_chart(confidence, correct[known])]
     columns = ["\n".join(['<div class="column">', *drawn, "</div>"]) for drawn in (by_width, by_size)]
-    yield svg.charts([*columns, _confusion(table[test], num_classes)])
+    yield svg.charts(columns) + CUMULATED + svg.charts([_confusion(table[test], num_classes)])
     if result.get("history"):  # a closed form has none
         yield "<h2>Training</h2>"
         yield svg.charts(history_charts(result["history"]))
@@ -128,7 +128,7 @@ def _measures(metrics: dict[str, float], uncertainties: dict[str, np.ndarray], c
         ]
         for m, values in uncertainties.items()
     ]
-    selective = ["AURC", f"error at {COVERAGE:.0%} coverage", f"coverage at {RISK:.0%} error"]
+    selective = ["AURC", f"error at {100 * COVERAGE:g} % coverage", f"coverage at {100 * RISK:g} % error"]
     return Table(["measure", *columns.values(), *selective], rows).html()
 
 

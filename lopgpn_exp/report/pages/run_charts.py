@@ -46,7 +46,7 @@ def error_chart(uncertainties: dict[str, np.ndarray], correct: np.ndarray) -> st
         y=(0.0, 1.08 * max(float(each.rate.max()) for each in bins.values()) or 1.0),
         x_label="test nodes, least uncertain first (%)",
         y_label="error rate of a tenth",
-        size=(390, 330),
+        size=(350, 330),
     )
     for measure, each in bins.items():
         ends = [f"{each.rate[i]:.3f} [{each.low[i]:.3f}, {each.high[i]:.3f}]" for i in (0, -1)]
@@ -75,7 +75,7 @@ def roc_chart(test: pd.DataFrame, measures: Sequence[str]) -> str:
         y=UNIT,
         x_label="ID nodes flagged (false positives)",
         y_label="OOD nodes found (true positives)",
-        size=(390, 330),
+        size=(350, 330),
     )
     chart.line([0, 1], [0, 1], "var(--dim)", "by chance", dash="3 4")
     for measure in measures:
