@@ -114,6 +114,17 @@ def test_labels_that_the_model_was_not_given_are_not_shown(small_graph):
     assert (told.neighbours.loc[train, "label"] == small_graph.labels.numpy()[nodes]).all()
 
 
+def test_who_says_nothing_votes_for_nothing(build_graph):
+    """Three nodes pooled alike: one sure of each class, and one that has no evidence."""
+    graph = build_graph([(0, 1), (1, 2), (0, 2)], [[1.0]] * 3, [0, 1, -1])
+    alone = Dirichlet(torch.tensor([[9.0, 1.0], [1.0, 9.0], [1.0, 1.0]]))
+    weights = torch.full((3,), 1 / 3, dtype=torch.float64)
+    mixture = DirichletMixture(DenseMatrix(weights.repeat(3, 1)), alone.alpha.double())
+    told = explain(graph, 2, posterior=mixture, weights=weights, alone=alone, pooled="beliefs")
+    assert sorted(told.neighbours["predicted"]) == [-1, 0, 1]
+    np.testing.assert_allclose(told.votes, 1 / 3)
+
+
 def test_hops_are_networkxs(small_graph):
     import networkx as nx
 

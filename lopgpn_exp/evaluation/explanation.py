@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
@@ -15,6 +15,8 @@ from lopgpn_exp.graph import Graph, Part, adjacency_matrix
 from lopgpn_exp.posterior import Dirichlet, DirichletMixture, Posterior
 
 MOST_NEIGHBOURS = 12
+NOTHING = -1  # what a node says whose probabilities are all the same
+UNIFORM_BELOW = 1.05  # times 1/K: a largest probability that says nothing
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,14 @@ class Explanation:
 
     Args:
         neighbours: the nodes that count most (itself among them): `node, share, hops, part, label, predicted,
-            confidence` and the measures of what each says alone, by falling share. `share` is that of the pool.
+            confidence` and the measures of what each says alone, by falling share. `share` is that of the pool;
+            `predicted` is `NOTHING` where all classes are as likely.
         rest: share of all other nodes together.
         pooled, alone: mean class probabilities with the graph and without.
         measures: a row a measure, `pooled` and `alone`.
         disagreement, ignorance: the two parts of EU, where beliefs were pooled: how far the opinions contradict each
             other, and what each of them does not know. They sum to EU.
-        votes: share of the pool by the class that a node alone would say.
+        votes: share of the pool by the class that a node alone would say; at the end, that of those who say nothing.
     """
 
     node: int
@@ -77,8 +80,18 @@ def explain(
         ),
         disagreement=split[0],
         ignorance=split[1],
-        votes=np.bincount(mean_alone.argmax(dim=1).numpy(), weights=share, minlength=mean_alone.shape[1]),
+        votes=_votes(said(mean_alone)[1].numpy(), share, mean_alone.shape[1]),
     )
+
+
+def said(mean: Float[Tensor, "nodes classes"]) -> tuple[Float[Tensor, " nodes"], Int[Tensor, " nodes"]]:
+    """How sure each is, and of which class; of `NOTHING` where no class is likelier than the others."""
+    confidence, label = mean.max(dim=1)
+    return confidence, label.masked_fill(confidence * mean.shape[1] < UNIFORM_BELOW, NOTHING)
+
+
+def _votes(labels: np.ndarray, share: np.ndarray, num_classes: int) -> np.ndarray:
+    return np.bincount(np.where(labels == NOTHING, num_classes, labels), weights=share, minlength=num_classes + 1)
 
 
 def shares(weights: Float[Tensor, " nodes"], alone: Posterior, pooled: str) -> Float[np.ndarray, " nodes"]:
@@ -98,8 +111,8 @@ def eu_parts(mixture: DirichletMixture) -> tuple[float, float]:
 
 def _neighbours(graph: Graph, node: int, order: np.ndarray, share: np.ndarray, alone: Posterior) -> pd.DataFrame:
     nodes = torch.from_numpy(order.copy())
-    said = alone[nodes]
-    confidence, predicted = said.mean.double().max(dim=1)
+    opinions = alone[nodes]
+    confidence, predicted = said(opinions.mean.double())
     labels = graph.labels[nodes].numpy()
     parts = graph.part[nodes].numpy()
     seen = parts == Part.TRAIN  # the labels that the model was given
@@ -112,7 +125,7 @@ def _neighbours(graph: Graph, node: int, order: np.ndarray, share: np.ndarray, a
         "predicted": predicted.numpy(),
         "confidence": confidence.numpy(),
     }
-    return pd.DataFrame(columns | {name: said.measure(name).numpy() for name in said.measures})
+    return pd.DataFrame(columns | {name: opinions.measure(name).numpy() for name in opinions.measures})
 
 
 def hops_from(graph: Graph, node: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lopgpn_exp.evaluation.explanation import Explanation
+from lopgpn_exp.evaluation.explanation import NOTHING, UNIFORM_BELOW, Explanation
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.report.names import MEASURE_COLORS, OTHER_COLORS, measure_name
 
@@ -38,8 +38,11 @@ class Namer:
     def label(self, number: int) -> str:
         return self.classes[number] if number >= 0 else ""
 
+    def said(self, number: int) -> str:
+        return "nothing" if number == NOTHING else self.classes[number]
+
     def color(self, number: int) -> str:
-        return CLASS_COLORS[number % len(CLASS_COLORS)]
+        return GREY if number == NOTHING else CLASS_COLORS[number % len(CLASS_COLORS)]
 
 
 def explanation_text(found: Explanation, names: Namer, *, pooled_what: str) -> RenderableType:
@@ -56,8 +59,9 @@ def explanation_text(found: Explanation, names: Namer, *, pooled_what: str) -> R
     parts += ["", Text(f"Whose {pooled_what} it was pooled from", style="bold"), _neighbours(found, names)]
     if found.rest > 0.0005:
         parts.append(Text(f"  {found.rest:.1%} from all other nodes", style="dim"))
+    said = [*range(len(found.votes) - 1), NOTHING]  # by the places of `votes`
     votes = ", ".join(
-        f"{names.label(label)} {found.votes[label]:.0%}"
+        f"{names.said(said[label])} {found.votes[label]:.0%}"
         for label in np.argsort(-found.votes, kind="stable")[:4].tolist()
         if found.votes[label] >= 0.005
     )
@@ -77,6 +81,8 @@ def eu_sentence(disagreement: float, ignorance: float) -> str:
 
 
 def _said(mean: np.ndarray, names: Namer) -> str:
+    if mean.max() * len(mean) < UNIFORM_BELOW:
+        return f"nothing: each class {mean.mean():.3f}"
     best = np.argsort(-mean, kind="stable")[:3].tolist()
     return ", ".join(f"{names.label(label)} {mean[label]:.3f}" for label in best)
 
@@ -95,18 +101,18 @@ def _neighbours(found: Explanation, names: Namer) -> Table:
     rows = found.neighbours
     counted = "eu_pc" in rows
     table = Table(box=None, padding=(0, 1), header_style="bold")
-    for name in ("node", "share", "", "hops", "says alone", "sure", *(["counts"] if counted else []), "label"):
+    for name in ("node", "share", "", "hops", "says alone", "sure", *(["counts"] if counted else []), "trained as"):
         table.add_column(name, justify="right" if name in ("share", "hops", "sure", "counts") else "left")
     largest = float(rows["share"].max())
     for row in rows.itertuples(index=False):
         bar = "█" * max(1, round(BAR * row.share / largest))
-        given = f"{names.label(row.label)} (train)" if row.label >= 0 else ""
+        given = names.label(row.label)
         table.add_row(
             Text(names.node(row.node)),
             f"{row.share:.1%}",
             Text(bar, style="blue"),
             "itself" if row.node == found.node else str(row.hops) if row.hops >= 0 else "none",
-            Text(names.label(row.predicted)),
+            Text(names.said(row.predicted)),
             f"{row.confidence:.2f}",
             *([f"{-row.eu_pc:.3g}"] if counted else []),
             Text(given),
@@ -154,10 +160,10 @@ def _rings(axes: Axes, found: Explanation, names: Namer, edges: np.ndarray) -> N
     for node, (x, y) in places.items():
         counted = node in rows.index
         share = float(rows["share"][node]) if counted else 0.0
-        said = int(rows["predicted"][node]) if counted else int(found.alone.argmax())
+        said = int(rows["predicted"][node]) if counted else NOTHING
         edge = "black" if node == found.node else "white"
         axes.scatter([x], [y], s=60 + 1600 * share, color=names.color(said), edgecolors=edge, linewidths=1.4, zorder=2)
-        text = f"{names.node(node)}\n{names.label(said)}, {share:.0%}"
+        text = f"{names.node(node)}\n{names.said(said)}, {share:.0%}"
         axes.annotate(
             text,
             (x, y),
