@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,8 @@ def history_charts(history: dict[str, Sequence[Sequence[float]]]) -> Iterator[st
         yield chart.svg()
 
 
-def roc_chart(test: pd.DataFrame, measures: Sequence[str]) -> str:
+def roc_chart(test: pd.DataFrame, measures: Sequence[str], *, colors: Mapping[str, str] | None = None) -> str:
+    """`colors` of what is no measure of a posterior."""
     from sklearn.metrics import roc_curve  # only where nodes are OOD, and then it is there already
 
     chart = Chart(
@@ -81,7 +82,8 @@ def roc_chart(test: pd.DataFrame, measures: Sequence[str]) -> str:
     for measure in measures:
         false, true, _ = roc_curve(test["is_ood"], test[measure])
         area = np.trapezoid(true, false)
-        chart.line(*_thinned(false, true), measure_color(measure), f"{measure_name(measure)}, AUC-ROC {area:.4f}")
+        color = measure_color(measure) if colors is None else colors[measure]
+        chart.line(*_thinned(false, true), color, f"{measure_name(measure)}, AUC-ROC {area:.4f}")
     return chart.svg()
 
 
