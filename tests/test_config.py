@@ -42,6 +42,7 @@ def test_the_names_of_the_issue_are_all_there():
         "ogbn_arxiv",
         "digits",
         "synthetic",
+        "custom",
     }
     assert set(choices("ood")) == {
         "none",

@@ -23,7 +23,9 @@ def start(folder, module: str, *words: str) -> tuple[int, str, set[str]]:
     return done.returncode, out + done.stderr, set(imported.split())
 
 
-@pytest.mark.parametrize("module", ["lopgpn_exp", "lopgpn_exp.results", "lopgpn_exp.tune"])
+@pytest.mark.parametrize(
+    "module", [f"lopgpn_exp{name}" for name in ("", ".results", ".tune", ".predict", ".score", ".explain", ".bounds")]
+)
 def test_help_imports_nothing_heavy(tmp_path, module):
     code, output, imported = start(tmp_path, module, "--help")
     assert code == 0, output
