@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from lopgpn_exp.data.digits import digits_graph
 
-WORDS = np.array("zero one two three four five six seven eight nine".split())
+WORDS = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 NOISE = 40  # scans whose pixels are drawn at random
 UNLABELLED = 0.5
 

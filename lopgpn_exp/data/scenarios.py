@@ -30,7 +30,10 @@ def leave_out_classes(graph: Graph, *, left_out_classes: int, seed: int = 0) -> 
 
 
 def bernoulli(graph: Graph, *, fraction: float = 0.1, seed: int) -> Graph:
-    """Features of some nodes become a Bernoulli(0.5) vector normalised to sum 1."""
+    """Features of some nodes become a Bernoulli(0.5) vector normalised to sum 1.
+
+    Deviation: the paper words this as dropped features (`feature_dropout`); its public code replaces them.
+    """
 
     def draw(features: Tensor, generator: torch.Generator) -> Tensor:
         coins = torch.bernoulli(torch.full(features.shape, 0.5), generator=generator)
@@ -40,7 +43,10 @@ def bernoulli(graph: Graph, *, fraction: float = 0.1, seed: int) -> Graph:
 
 
 def gaussian(graph: Graph, *, fraction: float = 0.1, seed: int) -> Graph:
-    """Features of some nodes become an unnormalised N(0, I) vector."""
+    """Features of some nodes become an unnormalised N(0, I) vector.
+
+    Deviation: the paper words this as added noise (`feature_noise`); its public code replaces the features.
+    """
     return _perturb(graph, fraction, seed, lambda x, generator: torch.randn(x.shape, generator=generator))
 
 

@@ -17,7 +17,7 @@ class Dispersion:
     r"""A polynomial of a normalised adjacency, applied to node values.
 
     - ``recursion``: :math:`Z_0 = H,\ Z_{l+1} = (1-\epsilon) \hat A Z_l + \epsilon H`, the scheme of APPNP.
-    - ``power``: :math:`(\epsilon I + (1-\epsilon) \hat A)^L H`. Paper: Eq. (10).
+    - ``power``: :math:`(\epsilon I + (1-\epsilon) \hat A)^L H`, evaluated from right to left. Paper: Eq. (10), (15).
 
     Deviation: the default is the recursion, with which the published numbers were made; entries differ by up to 0.1.
 

@@ -58,5 +58,5 @@ class GPN(PosteriorNetwork):
         return Opinions(prepared.disperse.row(node), alone, "evidence")
 
     def node_loss(self, posterior: Dirichlet, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
-        """Uncertain cross-entropy minus weighted entropy."""
+        """Uncertain cross-entropy minus weighted entropy. Paper: Eq. (7) and Sec. 3.1."""
         return posterior.expected_cross_entropy(labels) - self.entropy_weight * posterior.entropy()

@@ -37,7 +37,7 @@ class Dirichlet(Posterior):
         return torch.digamma(self.alpha_0) - torch.digamma(_at(self.alpha, labels))
 
     def entropy(self) -> Float[Tensor, " nodes"]:
-        """Differential entropy H(Q)."""
+        """Differential entropy H(Q). Paper: Eq. (5)."""
         alpha_0 = self.alpha_0
         extra = (self.alpha.shape[1] - 1) * torch.digamma(alpha_0)
         return entropy_core(self.alpha).sum(dim=-1) - entropy_core(alpha_0) - extra

@@ -75,7 +75,7 @@ class DirichletMixture(Posterior):
         return self._pooled(Dirichlet.eu_pc)
 
     def eu_so(self) -> Float[Tensor, " nodes"]:
-        """Second-order epistemic uncertainty by its upper bound, as in the paper (Sec. 4.1)."""
+        """Second-order epistemic uncertainty by its upper bound. Paper: Eq. (5), (14) and Sec. 4.1."""
         return self._exact.entropy_upper()
 
     def _pooled(self, measure: Callable[[Dirichlet], Tensor]) -> Tensor:
