@@ -1,5 +1,9 @@
 """What the audit says of published cells that differ, tried out."""
 
+import re
+from pathlib import Path
+
+import pandas as pd
 import pytest
 import torch
 
@@ -10,6 +14,7 @@ from lopgpn_exp.evaluation.detection import auroc
 from lopgpn_exp.graph import DenseMatrix, Part
 from lopgpn_exp.models import GKDE
 from lopgpn_exp.posterior import Dirichlet
+from lopgpn_exp.report.known import first_covering
 from lopgpn_exp.report.published import published
 from lopgpn_exp.training import fit_by_gradient
 
@@ -53,3 +58,26 @@ def test_gpns_published_eu_so_is_nearer_to_that_of_features_alone(real_data):
     is_ood = graph.is_ood[test].numpy()
     assert auroc(own.eu_so().numpy(), is_ood) > 0.8
     assert auroc(model.predict(graph)[test].eu_so().numpy(), is_ood) < 0.7
+
+
+def test_lop_gpns_eu_pc_on_citeseer_varies_as_the_audit_says():
+    """The figures of the explanation, from the published runs themselves."""
+    runs = pd.read_parquet(Path(__file__).parents[1] / "outputs/reproduction/runs.parquet")
+    cell = {"dataset": "citeseer", "model": "lop_gpn", "scenario": "leave_out_classes", "metric": "ood/auroc/eu_pc"}
+    keys = {key: value for key, value in cell.items() if key != "metric"} | {"variant": ""}
+    chosen = runs[(runs[list(keys)] == list(keys.values())).all(axis=1)]
+    values = 100 * chosen.pivot_table(index="split", columns="init", values=cell["metric"])
+    assert values.shape == (10, 10)
+    means, few = values.mean(axis=1), values[[0, 1, 2]].mean(axis=1)
+    theirs = published().set_index(list(cell))["published"][tuple(cell.values())]
+    figures = {
+        r"deviation of ([\d.]+) points": values.std(axis=1).mean(),
+        r"go from ([\d.]+) to": means.min(),
+        r"to ([\d.]+)\. The": means.max(),
+        r"error of ([\d.]+) points": 2**0.5 * means.sem(),
+        r"it is ([\d.]+) here": theirs - means.mean(),
+        r"was ([\d.]+) with three": theirs - few.mean(),
+    }
+    entry = first_covering("explanations", cell)
+    for pattern, figure in figures.items():
+        assert float(re.search(pattern, entry.tested)[1]) == pytest.approx(figure, abs=0.06), pattern

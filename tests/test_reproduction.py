@@ -156,7 +156,8 @@ def test_runs_of_another_config_and_of_synthetic_graphs_stay_out_of_the_table(tm
     ]
     large = [r | {"run_id": f"{r['run_id']}-large", "dataset": "synthetic"} for r in results]
     variants = {r["run_id"]: "" for r in results} | {r["run_id"]: "model.dispersion=power" for r in other}
-    variants |= {r["run_id"]: "dataset=synthetic" for r in large}
+    words = {r["run_id"]: " model.width=7" if r["model"] == "appnp" else "" for r in large}
+    variants |= {run_id: f"dataset.num_nodes=9{own}" for run_id, own in words.items()}
     notes = {"numerics": 2, "left_out": {"ogbn_arxiv": "it could not be downloaded"}, "variants": []}
     save_runs(tmp_path / "runs.parquet", results + other + large, variants=variants, notes=notes)
     done = write_reproduction(tmp_path, figures=False)
@@ -168,6 +169,8 @@ def test_runs_of_another_config_and_of_synthetic_graphs_stay_out_of_the_table(tm
     assert "`model.dispersion=power`" in text
     assert "+30.0" in text
     assert "no results on OGBN Arxiv" in text
+    assert text.count("`dataset.num_nodes=9`") == 1  # one table, in which a model's own setting stands beside its name
+    assert "APPNP (`model.width=7`)" in text
     assert set(pd.read_csv(tmp_path / "table1.csv")["dataset"]) == {"CoraML"}
 
 

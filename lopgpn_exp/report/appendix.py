@@ -68,7 +68,7 @@ def _scale(runs: Runs) -> Iterator[Block]:
             ["model", "scenario", "runs", "training", "memory", *map(metric_name, shown)],
             [
                 [
-                    MODEL_NAMES[row["model"]],
+                    MODEL_NAMES[row["model"]] + (f" (`{row['settings']}`)" if row["settings"] else ""),
                     SCENARIO_NAMES.get(row["scenario"], row["scenario"]),
                     str(row["runs"]),
                     f"{row['train']:.0f} s",
@@ -106,6 +106,12 @@ def _costs(runs: Runs) -> Iterator[Block]:
     yield Table(
         ["model", "runs", "trainings", "training", "loading and evaluating", "mean epochs", "largest memory"],
         [*rows, ["all", *sums, "", ""]],
+    )
+    alone = costs(runs.main[runs.main["init"] == 0])
+    hours = float((alone["train_hours"] + alone["other_hours"]).sum())
+    yield Paragraph(
+        f"Initialisation 0 alone, which is what `make reproduce-tables` runs by itself, is {alone['runs'].sum():.0f} "
+        f"of these runs and {hours:.2f} h of single processes: on two cores {hours / 2:.1f} h."
     )
     stretches = runs.notes.get("stretches", [])
     if stretches:

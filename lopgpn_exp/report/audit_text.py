@@ -128,7 +128,7 @@ def _differences(table: pd.DataFrame) -> Iterator[Block]:
     extents = {entry.why: entry.extent if entry.tested else "a guess" for entry in used}
     if used:
         yield Bullets([_reason(e) if e.tested else f"{_reason(e)} **A guess, not tested.**" for e in used])
-    unexplained = (apart["explanation"] == "").sum()
+    unexplained = sum(extents.get(why, "no") == "no" for why in apart["explanation"])
     yield Paragraph(f"For {unexplained} of these {len(apart)} cells we have no explanation; the last column says so.")
     rows = apart.reindex(apart["difference"].abs().sort_values(ascending=False, kind="stable").index)
     yield Table(

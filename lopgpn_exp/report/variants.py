@@ -47,12 +47,25 @@ def _pair(default: pd.Series, difference: pd.Series) -> str:
 
 
 def scale(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """By variant, means of the runs on synthetic graphs and what they took. Never part of the paper's table."""
+    """By graph and training, means of the runs on synthetic graphs and what they took. Never part of the paper's table.
+
+    What one model alone was given (`model.*`) is its row's `settings`.
+    """
+    chosen = results[results["dataset"] == "synthetic"]
+    words = chosen["variant"].str.split()
+    chosen = chosen.assign(
+        shared=[" ".join(word for word in each if not word.startswith("model.")) for each in words],
+        settings=[" ".join(word for word in each if word.startswith("model.")) for each in words],
+    )
     tables = {}
-    for variant, chosen in results[results["dataset"] == "synthetic"].groupby("variant"):
-        means = percent_means(chosen)["mean"].unstack("metric").reset_index()
-        cost = chosen.groupby(["dataset", "model", "scenario"]).agg(
-            runs=("run_id", "count"), train=("seconds/train", "mean"), mb=("peak_rss_mb", "max")
+    keys = ["dataset", "model", "scenario"]
+    for shared, runs in chosen.groupby("shared"):
+        means = percent_means(runs)["mean"].unstack("metric").reset_index()
+        cost = runs.groupby(keys).agg(
+            runs=("run_id", "count"),
+            train=("seconds/train", "mean"),
+            mb=("peak_rss_mb", "max"),
+            settings=("settings", "first"),
         )
-        tables[str(variant)] = means.merge(cost.reset_index(), on=["dataset", "model", "scenario"])
+        tables[str(shared)] = means.merge(cost.reset_index(), on=keys)
     return tables

@@ -117,8 +117,9 @@
   const describe = node => {
     const k = kind[node], part = k & TEST ? "test" : k & TRAIN ? "training" : "other";
     const words = [part, k & OOD ? "out-of-distribution" : "", k & WRONG ? "wrong" : ""].filter(word => word);
-    const known = label[node] < 0 ? "unknown" : label[node];
-    const lines = [`node ${node}: ${words.join(", ")}`, `class ${known}, predicted ${predicted[node]}`];
+    const named = k => data.classes[k] ?? k;
+    const known = label[node] < 0 ? "unknown" : named(label[node]);
+    const lines = [`node ${data.ids[node] ?? node}: ${words.join(", ")}`, `class ${known}, predicted ${named(predicted[node])}`];
     return [...lines, ...Object.values(measures).map(m => `${m.name} ${short(m.numbers[node])}`)].join("\n");
   };
 

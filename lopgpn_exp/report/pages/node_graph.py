@@ -98,6 +98,8 @@ def _data(
         "kind": _packed(test * 1 + train * 2 + table["is_ood"].to_numpy() * 4 + wrong * 8, "u1"),
         "label": _packed(table["label"].to_numpy(), "<i2"),
         "predicted": _packed(table["predicted"].to_numpy(), "<i2"),
+        "ids": [] if graph.legend is None else [str(node) for node in graph.legend.nodes],
+        "classes": [] if graph.legend is None else list(graph.legend.classes),
         "measures": {m: {"name": measure_name(m), "values": _packed(table[m].to_numpy(), "<f4")} for m in measures},
     }
 

@@ -89,7 +89,8 @@ def _body(
     by_width = [*reliability_charts(confidence, correct[known])]
     by_size = [equal_mass_chart(confidence, correct[known]), cumulative_chart(confidence, correct[known])]
     columns = ["\n".join(['<div class="column">', *drawn, "</div>"]) for drawn in (by_width, by_size)]
-    yield svg.charts(columns) + CUMULATED + svg.charts([_confusion(table[test], num_classes)])
+    names = None if graph is None or graph.legend is None else graph.legend.classes
+    yield svg.charts(columns) + CUMULATED + svg.charts([_confusion(table[test], num_classes, names)])
     if result.get("history"):  # a closed form has none
         yield "<h2>Training</h2>"
         yield svg.charts(history_charts(result["history"]))
@@ -153,7 +154,7 @@ def _distributions(
     yield '<p class="note">Half a percent of the nodes at either end is counted in the outermost bins.</p>'
 
 
-def _confusion(test: pd.DataFrame, num_classes: int) -> str:
+def _confusion(test: pd.DataFrame, num_classes: int, names: Sequence[str] | None) -> str:
     """All labelled test nodes, those of left-out classes too: it is telling what they are taken for."""
     counts = confusion_counts(test["label"].to_numpy(), test["predicted"].to_numpy(), num_classes)
     if len(counts) > MOST_CLASSES:
@@ -164,13 +165,14 @@ def _confusion(test: pd.DataFrame, num_classes: int) -> str:
             f" Rows from class {num_classes} on, in the other colour, are left-out classes: the model does not know "
             "them, so that every prediction in them is wrong, and no column is theirs."
         )
-    return f'<div class="column">{confusion_chart(counts)}<p class="note">{note}</p></div>'
+    return f'<div class="column">{confusion_chart(counts, names)}<p class="note">{note}</p></div>'
 
 
 def _most_uncertain(test: pd.DataFrame, measures: Sequence[str]) -> Iterator[str]:
     by = "eu" if "eu" in measures else "tu"
     chosen = test.sort_values([by, "node"], ascending=[False, True]).head(MOST_UNCERTAIN)
-    whole = {"node": "node", "label": "class", "predicted": "predicted"}
+    shown = ("id", "label_name", "predicted_name") if "id" in test else ("node", "label", "predicted")
+    whole = dict(zip(shown, ("node", "class", "predicted"), strict=True))
     rows = [
         [
             *(str(row[key]) for key in whole),

@@ -12,6 +12,8 @@ from lopgpn_exp.evaluation.rejection import area_under_curve
 from lopgpn_exp.report.names import measure_color, measure_name
 from lopgpn_exp.report.pages.svg import Chart, span
 
+MARGIN = 40.0  # pixels for the names at the left
+PIXELS_OF_A_LETTER = 6.2
 MOST_CLASSES = 64
 # The group that should be certain, and the one that should not.
 COLORS = ("#4477AA", "#EE6677")
@@ -136,9 +138,13 @@ def confusion_counts(labels: np.ndarray, predicted: np.ndarray, num_classes: int
     return np.bincount(labels * num_classes + predicted, minlength=num_rows * num_classes).reshape(-1, num_classes)
 
 
-def confusion_chart(counts: np.ndarray) -> str:
-    """Shares of a row as shades; where there are many classes, numbers only at what holds a share worth reading."""
+def confusion_chart(counts: np.ndarray, names: Sequence[str] | None = None) -> str:
+    """Shares of a row as shades; where there are many classes, numbers only at what holds a share worth reading.
+
+    Classes have numbers where they have no names; a name that is too long for its place is whole at the cells.
+    """
     num_rows, num_classes = counts.shape
+    called = [str(k) for k in range(num_rows)] if names is None else list(names)
     side = min(46.0, 900 / num_classes)
     size = (round(62 + side * num_classes), round(62 + side * num_rows))
     every = 1 if side > 17 else 2
@@ -150,15 +156,21 @@ def confusion_chart(counts: np.ndarray) -> str:
         x_label="predicted class",
         y_label="class",
         size=size,
-        x_ticks={k + 0.5: str(k) for k in range(0, num_classes, every)},
-        y_ticks={k + 0.5: str(k) for k in range(0, num_rows, every)},
+        x_ticks={k + 0.5: _short(called[k], side) for k in range(0, num_classes, every)},
+        y_ticks={k + 0.5: _short(called[k], MARGIN) for k in range(0, num_rows, every)},
     )
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     for row, column in zip(*map(np.ndarray.tolist, np.nonzero(counts)), strict=True):
         count, share = counts[row, column], float(shares[row, column])
-        name = f"class {row} predicted as {column}: {count} nodes, {100 * share:.1f} % of the class"
+        name = f"class {called[row]} predicted as {called[column]}: {count} nodes, {100 * share:.1f} % of the class"
         color = COLORS[1] if row >= num_classes else COLORS[0]
         chart.cell(column, row, color, name, shade=0.06 + 0.69 * share)
         if num_classes <= 20 or share >= 0.02:
             chart.text(column + 0.5, row + 0.5, str(count), size=min(12.0, side / max(2.6, 0.72 * len(str(count)))))
     return chart.svg(grid=False)
+
+
+def _short(name: str, width: float) -> str:
+    """As much of a name as a place of so many pixels holds."""
+    most = max(2, int(width / PIXELS_OF_A_LETTER))
+    return name if len(name) <= most else f"{name[: most - 1]}…"
