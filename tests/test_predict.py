@@ -224,3 +224,12 @@ def test_the_legend_of_a_run_is_that_of_its_file(trained):
     assert (legend.classes, legend.features) == (tuple(CLASSES), graph.legend.features)
     np.testing.assert_array_equal(legend.shift, graph.legend.shift)
     np.testing.assert_array_equal(legend.scale, graph.legend.scale)
+
+
+def test_the_page_of_a_run_calls_nodes_and_classes_by_their_names(trained):
+    folder, name = trained
+    text = (folder / "outputs/runs" / name / "page.html").read_text()
+    assert "class ash predicted as ash" in text
+    assert re.search(r"<td[^>]*>tree \d{3}</td>", text)
+    assert '"classes": ["ash", "birch", "oak"]' in text
+    assert '"tree 000", "tree 001"' in text
