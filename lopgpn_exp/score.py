@@ -21,12 +21,14 @@ Nodes that trained or set limits are left out. RUN is as for lopgpn_exp.predict.
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog=COMMAND,
-        description="How often nodes of each flag are right, and how well each measure tells wrong nodes from right.",
+        description="How often nodes of each flag are right, and what each measure is good for in choosing nodes.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_graph_options(parser)
     add_limit_options(parser)
+    parser.add_argument("--coverage", type=float, default=0.8, help="keep this share: which error? (%(default)s)")
+    parser.add_argument("--risk", type=float, default=0.05, help="bear this error: which share? (%(default)s)")
     parser.add_argument("--export", type=Path, metavar="FILE", help="the table of flags: .csv or .parquet")
     with mistakes_told():
         _run(parser.parse_args(arguments))
@@ -37,15 +39,15 @@ def _run(options: argparse.Namespace) -> None:
 
     if options.export is not None:
         check_table_name(options.export, "--export")
-    prediction = predicted(options)
     from rich.console import Console
 
-    from lopgpn_exp.evaluation.detection import auroc
     from lopgpn_exp.evaluation.flags import flag_reliability
+    from lopgpn_exp.evaluation.selective import check_shares
     from lopgpn_exp.posterior import MEASURES
-    from lopgpn_exp.report.names import measure_name
-    from lopgpn_exp.report.nodes.flags import limits_text, reliability_table
+    from lopgpn_exp.report.nodes.flags import limits_text, reliability_table, selection_table
 
+    check_shares(coverage=options.coverage, risk=options.risk)
+    prediction = predicted(options)
     table = prediction.table
     judged = (table["label"].notna() & ~table["part"].isin(["train", "val"])).to_numpy()
     if not judged.any():
@@ -57,16 +59,13 @@ def _run(options: argparse.Namespace) -> None:
     chosen, is_ood = table[judged], prediction.graph.is_ood.numpy()[judged]
     correct = (chosen["predicted"] == chosen["label"]).to_numpy()
     rows = flag_reliability(chosen["flag"].to_numpy(), correct, is_ood)
+    measures = {name: chosen[name].to_numpy() for name in MEASURES if name in chosen}
     console = Console(highlight=False)
     console.print(f"\n{int(judged.sum()):,} labelled nodes of {options.run}, {correct.mean():.1%} right", style="bold")
     console.print(reliability_table(rows))
     console.print(limits_text(prediction.limits), style="dim", markup=False)
-    if correct.all() or not correct.any():
-        console.print("\nAll of them are " + ("right." if correct.all() else "wrong."))
-    else:
-        console.print("\nwrong nodes told from right ones, AUC-ROC")
-        for name in (m for m in MEASURES if m in chosen):
-            console.print(f"  {measure_name(name):8}{auroc(chosen[name].to_numpy(), ~correct):.4f}")
+    console.print("\nNodes chosen by a measure, the least uncertain first", style="bold")
+    console.print(selection_table(measures, correct, coverage=options.coverage, risk=options.risk))
     if options.export is not None:
         write_table(options.export, rows)
         sys.stdout.write(f"\nwritten  {options.export}\n")

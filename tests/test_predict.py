@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 from torch_geometric.data import Data
 
 from lopgpn_exp import explain, predict, score
@@ -109,7 +110,13 @@ def test_scores_are_of_nodes_that_set_nothing(here, capsys):
     assert rows["nodes"].sum() == len(judged)
     trusted = judged[judged["flag"] == "trust"]
     assert rows.loc["trust", "accuracy"] == pytest.approx((trusted["label"] == trusted["predicted"]).mean())
-    assert f"{len(judged):,} labelled nodes" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"{len(judged):,} labelled nodes" in out
+    wrong = (judged["label"] != judged["predicted"]).to_numpy()
+    kept = np.argsort(judged["tu"].to_numpy())[: int(np.ceil(0.8 * len(judged)))]
+    row = re.search(r"TU +([\d.]+) +[\d.]+ +[\d.]+ +([\d.]+)%", out)
+    assert float(row[1]) == pytest.approx(roc_auc_score(wrong, judged["tu"]), abs=1e-4)
+    assert float(row[2]) == pytest.approx(100 * wrong[kept].mean(), abs=0.051)
 
 
 def test_one_node_explained(here, capsys):
@@ -181,6 +188,7 @@ def test_mistakes_are_one_message(here, capsys, tmp_path):
     assert "nothing in" in told(predict.main, ["lop_gpm", *options], capsys)
     assert "ends in .csv or .parquet" in told(predict.main, [*words, "--output", "out.xlsx"], capsys)
     assert "--edges without --graph" in told(predict.main, [*words, "--edges", "edges.csv"], capsys)
+    assert "coverage is 7" in told(score.main, [*words, "--coverage", "7"], capsys)
     assert "--accuracy is 7" in told(predict.main, [*words, "--accuracy", "7"], capsys)
     assert "there is no file" in told(predict.main, [*words, "--graph", "no.pt"], capsys)
     assert "cannot be written" in told(predict.main, [*words, "--output", "no/folder/out.csv"], capsys)

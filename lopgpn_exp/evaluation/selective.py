@@ -29,8 +29,7 @@ def risk_at_coverage(
     uncertainty: Float[np.ndarray, " nodes"], correct: Bool[np.ndarray, " nodes"], coverage: float
 ) -> float:
     """Risk of the smallest set of least uncertain nodes that is at least this share of all."""
-    if not 0 < coverage <= 1:
-        raise InputError(f"coverage is {coverage}", expected="more than 0, at most 1", hint="0.8")
+    check_shares(coverage=coverage)
     kept = math.ceil(coverage * len(uncertainty) * (1 - ROUNDING))  # 0.7 x 10 is 7
     return float(risk_coverage_curve(uncertainty, correct)[kept - 1])
 
@@ -39,8 +38,7 @@ def coverage_at_risk(
     uncertainty: Float[np.ndarray, " nodes"], correct: Bool[np.ndarray, " nodes"], risk: float
 ) -> float:
     """The largest share of nodes that can be kept at no more than this risk, 0 where not even one can."""
-    if not 0 <= risk <= 1:
-        raise InputError(f"risk is {risk}", expected="from 0 to 1", hint="0.05")
+    check_shares(risk=risk)
     allowed = np.flatnonzero(risk_coverage_curve(uncertainty, correct) <= risk + ROUNDING)
     return float(allowed[-1] + 1) / len(uncertainty) if len(allowed) else 0.0
 
@@ -56,3 +54,10 @@ def aurc(uncertainty: Float[np.ndarray, " nodes"], correct: Bool[np.ndarray, " n
 def excess_aurc(uncertainty: Float[np.ndarray, " nodes"], correct: Bool[np.ndarray, " nodes"]) -> float:
     """AURC minus that of the best order, which rejects every error first: what the measure itself is to blame for."""
     return aurc(uncertainty, correct) - aurc((~correct).astype(float), correct)
+
+
+def check_shares(*, coverage: float = 1.0, risk: float = 0.0) -> None:
+    if not 0 < coverage <= 1:
+        raise InputError(f"coverage is {coverage}", expected="more than 0, at most 1", hint="0.8")
+    if not 0 <= risk <= 1:
+        raise InputError(f"risk is {risk}", expected="from 0 to 1", hint="0.05")

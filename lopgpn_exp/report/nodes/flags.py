@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lopgpn_exp.evaluation.flags import AMBIGUOUS, TRUST, UNKNOWN, Limits
+from lopgpn_exp.evaluation.rejection import accuracy_rejection_curve, area_under_curve
+from lopgpn_exp.evaluation.selective import aurc, coverage_at_risk, risk_at_coverage
 from lopgpn_exp.report.names import measure_name
 
 STYLES = {TRUST: "green", AMBIGUOUS: "yellow", UNKNOWN: "red"}
@@ -86,5 +88,29 @@ def reliability_table(rows: pd.DataFrame) -> RenderableType:
             f"{row.errors:,}",
             f"{row.of_all_errors:.1%}",
             *([f"{row.ood:,}"] if has_ood else []),
+        )
+    return table
+
+
+def selection_table(
+    measures: Mapping[str, np.ndarray], correct: np.ndarray, *, coverage: float, risk: float
+) -> RenderableType:
+    """What each measure is good for: AUC-ROC of errors, AUARC, AURC, and the error or coverage that is to be had."""
+    from lopgpn_exp.evaluation.detection import auroc  # scikit-learn
+
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("measure")
+    columns = ("errors, AUC-ROC", "AUARC", "AURC", f"error at {coverage:.0%}", f"coverage at {risk:.0%} error")
+    for name in columns:
+        table.add_column(name, justify="right")
+    both = bool(correct.any()) and not correct.all()
+    for name, values in measures.items():
+        table.add_row(
+            measure_name(name),
+            f"{auroc(values, ~correct):.4f}" if both else "",
+            f"{area_under_curve(accuracy_rejection_curve(values, correct)):.4f}",
+            f"{aurc(values, correct):.4f}",
+            f"{risk_at_coverage(values, correct, coverage):.1%}",
+            f"{coverage_at_risk(values, correct, risk):.1%}",
         )
     return table
