@@ -126,6 +126,24 @@ def test_columns_under_other_names_and_columns_left_out(folder):
     assert graph.legend.classes == ("blue", "red")
 
 
+def test_not_a_number_is_a_fine_name_for_a_class_and_a_node(folder):
+    """NA is a country, and nan an order among numbers that is none."""
+    (folder / "nodes.csv").write_text("id,label,x\nNA,nan,1\nnan,NA,2\nb,2,3\n")
+    (folder / "edges.csv").write_text("source,target\nNA,nan\n")
+    graph = read(folder)
+    assert graph.legend.nodes.tolist() == ["NA", "nan", "b"]
+    assert graph.legend.classes == ("2", "NA", "nan")
+
+
+def test_categories_of_a_data_frame_are_texts(folder):
+    nodes = pd.DataFrame({"id": ["a", "b", "c"], "label": ["x", None, "y"], "v": [1.0, 2.0, 3.0]})
+    nodes.astype({"id": "category", "label": "category"}).to_parquet(folder / "n.parquet")
+    pd.DataFrame({"source": ["a"], "target": ["c"]}).astype("category").to_parquet(folder / "e.parquet")
+    graph = custom_graph(path=str(folder / "n.parquet"), edges=str(folder / "e.parquet"))
+    assert graph.legend.nodes.tolist() == ["a", "b", "c"]
+    assert graph.labels.tolist() == [0, -1, 1]
+
+
 def data() -> Data:
     return Data(
         x=torch.tensor([[1.0], [2.0], [4.0]]),
@@ -353,6 +371,8 @@ def broken(**changes) -> Data:
         (broken(train_mask=torch.ones(3, 10, dtype=torch.bool)), "train_mask is (3, 10)"),
         (broken(val_mask=torch.tensor([True, True, False])), "val_mask shares nodes"),
         (broken(node_id=["a"]), "node_id has 1 entries"),
+        (broken(node_id=["a", "a", "b"]), "the id 'a' is there more than once"),
+        (broken(y=torch.tensor([0, 1, 1]), class_names=["a", "a"]), "the class 'a' is there more than once"),
         (broken(x=torch.tensor([[1.0], [torch.nan], [2.0]])), "'0' of node 1 is nan"),
         (HeteroData(), "a HeteroData without x"),
         ([1, 2, 3], "without x"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,7 @@ def read_like(
 
 def graph_like(raw: RawGraph, legend: Legend, *, num_classes: int) -> tuple[Graph, list[str]]:
     """As `read_like`, of what was read already."""
+    _check_names(raw)
     if len(raw.feature_names) != len(legend.features):
         raise InputError(
             f"the graph has {len(raw.feature_names)} features",
@@ -141,6 +144,7 @@ def _in_folder(folder: Path, name: str) -> Path:
 
 def graph_of(raw: RawGraph, *, scaling: Scaling = "standard") -> Graph:
     """A graph that a model can be trained on: classes numbered in their order, features scaled by its own columns."""
+    _check_names(raw)
     classes = raw.classes or _in_order({name for name in raw.labels or () if name is not None})
     if len(set(raw.labels or ()) - {None}) < 2:
         told = "no node has a label" if not classes else f"all labels are {classes[0]!r}"
@@ -183,7 +187,13 @@ def _part_of(raw: RawGraph) -> torch.Tensor:
 
 def _in_order(names: set[str]) -> tuple[str, ...]:
     """As numbers where all are; else as texts."""
-    try:
-        return tuple(sorted(names, key=lambda name: (float(name), name)))
-    except ValueError:
-        return tuple(sorted(names))
+    numbers = all(re.fullmatch(r"-?\d+(\.\d+)?", name, re.ASCII) for name in names)
+    return tuple(sorted(names, key=lambda name: (float(name), name) if numbers else (0.0, name)))
+
+
+def _check_names(raw: RawGraph) -> None:
+    """Tables are keyed by ids, and classes are told by their names: none may be there twice."""
+    for what, names in (("id", raw.ids.tolist()), ("class", raw.classes or ())):
+        if len(set(map(str, names))) < len(names):
+            twice, _ = Counter(map(str, names)).most_common(1)[0]
+            raise InputError(f"the {what} {twice!r} is there more than once", expected=f"each {what} once")

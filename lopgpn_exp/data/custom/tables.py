@@ -123,7 +123,7 @@ def _read(path: Path, *, texts: Sequence[str]) -> pa.Table:
             path,
             parse_options=pv.ParseOptions(delimiter=_delimiter(path)),
             convert_options=pv.ConvertOptions(
-                column_types=dict.fromkeys(texts, pa.string()), strings_can_be_null=True, null_values=["", "NA", "NaN"]
+                column_types=dict.fromkeys(texts, pa.string()), null_values=["", "NA", "NaN", "nan"]
             ),
         )
     names = table.column_names
@@ -151,11 +151,16 @@ def _listed(names: Sequence[str]) -> str:
 def _id_column(table: pa.Table, name: str) -> pa.Array:
     """Texts, or whole numbers where a parquet file has them so; none is blank."""
     column = table[name].combine_chunks()
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise InputError(f"the {name} in row {row + 1} is blank", expected=f"a {name} in each row")
-    if not (pa.types.is_integer(column.type) or _is_text(column.type)):
+    if _is_text(column.type):
+        column = column.cast(pa.string()).cast(pa.large_string())  # of a dictionary too
+    elif not pa.types.is_integer(column.type):
         raise InputError(f"the column {name!r} holds {column.type}", expected="texts or whole numbers")
+    blank = column.is_null().to_numpy(zero_copy_only=False)
+    if _is_text(column.type):
+        blank |= pc.equal(column.fill_null(""), "").to_numpy(zero_copy_only=False)
+    if blank.any():
+        row = int(np.flatnonzero(blank)[0])
+        raise InputError(f"the {name} in row {row + 1} is blank", expected=f"a {name} in each row")
     return column
 
 
