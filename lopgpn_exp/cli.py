@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import hydra
@@ -44,12 +45,12 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     # torch's threads otherwise wait for work by spinning, on the cores that the compiled kernels' threads need.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    see_own_modules()
     search_path.register()
     register(ProtocolSweeper, LocalLauncher, JoblibLauncher, SlurmLauncher)
     try:
         sys.argv[1:] = _options_first(sys.argv[1:])
-        hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")(_job)()
+        with _own_modules_found():
+            hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")(_job)()
     except Exception as error:
         if _started or not _is_mistake(error):  # a defect of ours: the traceback
             raise
@@ -62,10 +63,18 @@ def main() -> None:
         sys.exit(USER_MISTAKE)
 
 
-def see_own_modules() -> None:
-    """A user's own model is found in the folder where the program is started, by whichever of its names it is."""
-    if not sys.flags.safe_path and not {"", os.getcwd()} & set(sys.path):  # python -m has it there already
-        sys.path.append(os.getcwd())
+@contextmanager
+def _own_modules_found() -> Iterator[None]:
+    """A user's own modules are found in the folder where the program is started: by `python -m`, and by the script."""
+    folder = os.getcwd()
+    missing = not sys.flags.safe_path and not {"", folder} & set(sys.path)
+    if missing:
+        sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if missing:
+            sys.path.remove(folder)
 
 
 def _options_first(words: list[str]) -> list[str]:

@@ -29,6 +29,7 @@ from lopgpn_exp.experiment.schema import (
     check_positive,
     checked,
     checked_options,
+    located,
 )
 from lopgpn_exp.experiment.seeds import stream
 
@@ -166,8 +167,8 @@ def _model(node: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     from lopgpn_exp.models.seeding import seeded  # torch: what is wrong elsewhere is said without waiting for it
 
     dims = ("num_features", "num_classes")
+    check_model_class(located(node["_target_"], "model"), node["_target_"])
     build, options = call_options(node, path="model", ours=("name", "inits"), given=dims)
-    check_model_class(build, node["_target_"])
     with seeded(0):
         build(num_features=1, num_classes=2, **options)  # the smallest model there is: its values are checked
     return build, options

@@ -61,7 +61,7 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"there is no folder {folder}", expected=expected, hint="--config-dir conf")
     if (folder / "config.yaml").is_file():
         raise InputError(
-            f"{folder / 'config.yaml'} would take the place of our config.yaml",
+            f"{folder / 'config.yaml'} would take the place of ours",
             expected=expected,
             hint="another name for it, which may have config among its defaults: --config-name NAME",
         )

@@ -115,7 +115,7 @@ def _attempt(job: Job) -> Attempt:
         outcome = run(plan(OmegaConf.create(job.config)), read=_reader)
         if outcome.folder != job.folder:
             raise RuntimeError(
-                f"the dataset was read differently here: this is {outcome.folder.name}, not {job.run_id}"
+                f"the dataset or your own code is another here: this is {outcome.folder.name}, not {job.run_id}"
             )
     except InputError as mistake:
         error = str(mistake)
