@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lopgpn_exp import compare, explain, load_results, predict, reproduce, results, score, tune
+from lopgpn_exp import bounds, compare, explain, load_results, predict, reproduce, results, score, tune
 from tests.own_graph import write_digits
 from tests.test_cli import command  # noqa: F401  (a fixture)
 from tests.test_experiment import TINY
@@ -36,7 +36,7 @@ def arguments(line: str) -> list[str]:
 
 def test_every_line_is_of_a_kind_that_is_run():
     assert len(PROGRAM) >= 7
-    run_here = PROGRAM + TABLES + SEARCHES + COMPARISONS + OWN
+    run_here = PROGRAM + TABLES + SEARCHES + COMPARISONS + BOUNDS + OWN
     others = [line for line in LINES if line not in run_here]
     assert all(line.startswith(("make ", "python -m lopgpn_exp.ui ")) for line in others), others  # test_ui.py runs it
 
@@ -73,6 +73,13 @@ def test_comparison_lines(command, line, tmp_path):  # noqa: F811
     assert code == 0, err
     compare.main(arguments(line))
     assert "digits · none" in (tmp_path / "comparison.html").read_text()
+
+
+@pytest.mark.parametrize("line", BOUNDS)
+def test_bounds_lines(command, line, tmp_path):  # noqa: F811
+    assert command(*QUICK, "dataset=digits")[0] == 0
+    bounds.main([*arguments(line), "--nodes", "50", "--draws", "50"])
+    assert "<svg" in (tmp_path / "bounds.html").read_text()
 
 
 @pytest.mark.filterwarnings("ignore")  # optuna's own
