@@ -19,11 +19,9 @@ README = (ROOT / "README.md").read_text()
 LINES = [line for block in re.findall(r"```bash\n(.*?)```", README, re.S) for line in block.splitlines()]
 OWN_MODEL = [line for line in LINES if "--config-dir" in line or "model=mine" in line]  # test_own_model.py runs them
 OWN_GRAPH = [line for line in LINES if "lop_gpn-custom" in line or "dataset=custom" in line]
-PROGRAM = [
-    line
-    for line in LINES
-    if line.startswith("python -m lopgpn_exp ") and line not in OWN_MODEL and line not in OWN_GRAPH
-]
+OWN = OWN_MODEL + OWN_GRAPH
+PROGRAM = [line for line in LINES if line.startswith("python -m lopgpn_exp ") and line not in OWN]
+BOUNDS = [line for line in LINES if line.startswith("python -m lopgpn_exp.bounds")]
 TABLES = [line for line in LINES if line.startswith("python -m lopgpn_exp.results")]
 SEARCHES = [line for line in LINES if line.startswith("python -m lopgpn_exp.tune") and line not in OWN_MODEL]
 COMPARISONS = [line for line in LINES if line.startswith("python -m lopgpn_exp.compare") and line not in OWN_MODEL]
