@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run reproduce-tables report test bench test-kill test-slurm test-services test-browser lint format ui clean
+.PHONY: help setup run reproduce-tables report test bench test-kill test-slurm test-services test-browser docs lint format ui clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -58,6 +58,13 @@ bench: setup  ## Speed against a plain baseline and the machine's floor (ARGS="-
 test-browser: setup  ## The dashboards and pages in a real browser (needs Debian's chromium and chromium-driver)
 	@$(PIP) -e '.[browser]'
 	LOPGPN_BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
+
+docs: $(VENV)/.installed  ## The documentation site, into outputs/site (runs its notebooks; warnings are errors)
+	@$(PIP) -e '.[docs]'
+	$(BIN)/python docs/tools/prepare.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	$(BIN)/python docs/tools/closed.py outputs/site
+	@echo "To read it: $(BIN)/python -m http.server --directory outputs/site 8000"
 
 lint: setup  ## Check style, format and types
 	$(BIN)/ruff check .
