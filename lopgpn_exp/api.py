@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import torch
 
-from lopgpn_exp.cli import config_dir, mistake
+from lopgpn_exp.cli import composed
 from lopgpn_exp.data.custom.pyg_file import raw_of_data
 from lopgpn_exp.data.custom.read import graph_like, graph_of
 from lopgpn_exp.data.custom.scaling import Scaling
@@ -23,8 +23,6 @@ from lopgpn_exp.experiment.build import Plan, plan
 from lopgpn_exp.experiment.prediction import node_number, node_table, validation_limits
 from lopgpn_exp.experiment.runner import fitted
 from lopgpn_exp.experiment.schema import Stage
-from lopgpn_exp.experiment.search_path import composed
-from lopgpn_exp.experiment.settings import set_values
 from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.models import Model
 from lopgpn_exp.posterior import Posterior
@@ -189,11 +187,7 @@ class Experiment:
 
     def _plan(self, scenario: str) -> Plan:
         if scenario not in self._plans:
-            try:
-                config = composed([*self._words, f"ood={scenario}"], ours=config_dir(), own=self._own)
-                set_values(config, self._settings)
-            except Exception as error:  # Hydra's and OmegaConf's: a name is wrong
-                raise mistake(error) from None
+            config = composed([*self._words, f"ood={scenario}"], own=self._own, values=self._settings)
             self._plans[scenario] = plan(config)
         return self._plans[scenario]
 

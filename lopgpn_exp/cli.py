@@ -7,13 +7,14 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.errors import HydraException, InstantiationException, MissingConfigException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from lopgpn_exp.errors import USER_MISTAKE, InputError, nearest
@@ -134,12 +135,21 @@ def _carry_out(planned: Plan) -> None:
         show_links(tracker.links([planned.dataset]), ui=tracker.ui)
 
 
-def composed(overrides: Sequence[str], *, own: Path | None = None) -> DictConfig:
-    """The config of some overrides as the command line would have it, `own` being its --config-dir."""
+def composed(
+    overrides: Sequence[str], *, own: Path | None = None, values: Mapping[str, Any] | None = None
+) -> DictConfig:
+    """The config of some overrides as the command line would have it, `own` being its --config-dir.
+
+    Args:
+        values: of the config by their names, from Python: no override syntax, no quoting.
+    """
     try:
-        return search_path.composed(overrides, ours=config_dir(), own=own)
-    except Exception as error:  # Hydra's and OmegaConf's: the overrides are wrong
+        config = search_path.composed(overrides, ours=config_dir(), own=own)
+        for key, value in (values or {}).items():
+            OmegaConf.update(config, key, value, merge=False)
+    except (HydraException, OmegaConfBaseException, InputError) as error:
         raise mistake(error) from None
+    return config
 
 
 def mistake(error: Exception) -> InputError:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 PAGE = "page.html"
 RECORD = "sweep.json"
 KIND = ["model", "dataset", "scenario"]  # runs of one kind are averaged
-NOT_SET_APART_BY = {"split.index", "init", "trainer.progress", "force", "dry_run", "inits", "data_root", "output_dir"}
+NOT_SET_APART_BY = {
+    *("split.index", "init", "inits", "trainer.progress", "force", "dry_run", "data_root", "output_dir"),
+    *("tracking.enabled", "tracking.uri", "tracking.experiment"),
+}
 
 
 @dataclass(frozen=True)

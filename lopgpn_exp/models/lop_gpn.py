@@ -80,5 +80,5 @@ class LOPGPN(PosteriorNetwork):
         return Opinions(torch.from_numpy(row), posterior.components, "beliefs")
 
     def node_loss(self, posterior: DirichletMixture, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
-        """Uncertain cross-entropy minus the weighted lower entropy bound: no less than the loss. Paper: Eq. (13), (14)."""
+        """Uncertain cross-entropy minus the weighted lower entropy bound: at least the loss. Paper: Eq. (13), (14)."""
         return posterior.expected_cross_entropy(labels) - self.entropy_weight * posterior.entropy_lower()
