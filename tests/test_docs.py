@@ -179,6 +179,21 @@ def test_the_notebook_is_stored_without_outputs():
             assert cell.get("execution_count") is None
 
 
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        ('<script src="https://cdn.example/math.js"></script>', 1),
+        ('<link rel="stylesheet" href="//fonts.example/css?family=Roboto">', 1),
+        ('<img src="made/figure1.svg"><a href="https://hydra.cc">a link loads nothing</a>', 0),
+    ],
+)
+def test_the_build_finds_what_a_page_would_load_from_elsewhere(tmp_path, tag, code):
+    (tmp_path / "page.html").write_text(f"<html><body>{tag}</body></html>")
+    done = subprocess.run([sys.executable, DOCS / "tools" / "closed.py", tmp_path], capture_output=True, text=True)
+    assert done.returncode == code
+    assert ("page.html" in done.stderr) == bool(code)
+
+
 def test_no_passage_of_the_readme_is_repeated():
     prose = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.S)
     text = "".join((DOCS / page).read_text() for page in PAGES)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from xml.etree.ElementTree import Element
 
-import griffe
 from latex2mathml.converter import convert_to_element
 from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
 AFTER_INLINE = 15  # Markdown's own: inline 20, prettify 10
-ROLE = re.compile(r":math:`([^`]+)`")
-DIRECTIVE = re.compile(r"^( *)\.\. math:: *(.+(?:\n\1 +.+)*)", re.M)
 
 
 class MathML(Treeprocessor):
@@ -37,17 +33,3 @@ class Formulas(Extension):
 
 def makeExtension(**options: Any) -> Formulas:  # noqa: N802  (Markdown's name)
     return Formulas(**options)
-
-
-class DocstringFormulas(griffe.Extension):
-    """Formulas of docstrings, which are in Sphinx's words, in those of the pages."""
-
-    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        if obj.docstring is not None:
-            obj.docstring.value = in_dollars(obj.docstring.value)
-
-
-def in_dollars(text: str) -> str:
-    """The role `:math:` as $x$, and a directive `.. math::` as a paragraph $$x$$."""
-    blocks = DIRECTIVE.sub(lambda found: f"{found[1]}$${' '.join(found[2].split())}$$", text)
-    return ROLE.sub(r"$\1$", blocks)
