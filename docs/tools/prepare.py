@@ -52,7 +52,8 @@ def write_page(path: Path) -> None:
         client.execute(env=os.environ | QUIET)
     names = {"unique_key": path.stem, "output_files_dir": path.stem}
     text, resources = MarkdownExporter().from_notebook_node(notebook, resources=names)
-    (MADE / f"{path.stem}.md").write_text(in_site_style(text))
+    link = f"[The notebook itself](../notebooks/{path.name}), to run and to change.\n"
+    (MADE / f"{path.stem}.md").write_text(in_site_style(text) + link)
     for name, picture in resources["outputs"].items():
         (MADE / name).parent.mkdir(exist_ok=True)
         (MADE / name).write_bytes(picture)
