@@ -7,6 +7,7 @@ INITS  ?= 1
 DATASETS ?= all
 MODELS ?= all
 JOBS   ?= all
+WORKERS ?= 2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -39,8 +40,8 @@ reproduce-tables: $(VENV)/.installed  ## Every table and figure of the paper (SP
 report: $(VENV)/.installed  ## The report of reproduce-tables alone, from stored results (ARGS="--readme README.md" too)
 	$(BIN)/python -m lopgpn_exp.reproduce --report $(ARGS)
 
-test: setup  ## Set up, then run the whole test suite (ARGS="-k flow" to choose)
-	$(BIN)/python -m pytest $(ARGS)
+test: setup  ## Set up, then run the whole test suite (ARGS="-k flow" to choose, WORKERS=4 for more at once)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-kill: setup  ## Kill a sweep 20 times, start 4 processes at once 20 times (about 20 minutes)
 	LOPGPN_KILLS=20 LOPGPN_STARTS=20 $(BIN)/python -m pytest tests/test_sweep.py -k "killed or at_once"

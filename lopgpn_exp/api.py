@@ -15,6 +15,7 @@ from lopgpn_exp.data.custom.pyg_file import raw_of_data
 from lopgpn_exp.data.custom.read import graph_like, graph_of
 from lopgpn_exp.data.custom.scaling import Scaling
 from lopgpn_exp.data.custom.survey import survey
+from lopgpn_exp.data.custom.tables import TABLES
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation import Evaluation, evaluate, predictions
 from lopgpn_exp.evaluation.explanation import Explanation, explain
@@ -23,14 +24,14 @@ from lopgpn_exp.experiment.build import Plan, plan
 from lopgpn_exp.experiment.prediction import node_number, node_table, validation_limits
 from lopgpn_exp.experiment.runner import fitted
 from lopgpn_exp.experiment.schema import Stage
-from lopgpn_exp.graph import Graph, Part
+from lopgpn_exp.graph import Graph, Legend, Part
 from lopgpn_exp.models import Model
 from lopgpn_exp.posterior import Posterior
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-SUFFIXES = (".pt", ".pth", ".npz", ".csv", ".tsv", ".parquet")
+SUFFIXES = (".pt", ".pth", ".npz", *TABLES)
 
 
 def as_graph(data: Data | Graph, *, scaling: Scaling = "none", num_classes: int | None = None) -> Graph:
@@ -39,15 +40,16 @@ def as_graph(data: Data | Graph, *, scaling: Scaling = "none", num_classes: int 
     Args:
         data: with `x`, `edge_index`, and where there are `y` (-1: unknown), masks, `node_id` and `class_names`.
         scaling: see `custom_graph`.
-        num_classes: of the model, where the data has no labels.
+        num_classes: of a trained model: `y` then holds its classes, from 0 on, and may be missing.
     """
     if isinstance(data, Graph):
         return data
     raw = raw_of_data(data)
-    if raw.labels is None and num_classes is not None:
-        return Graph.build(
-            features=raw.features, edge_index=raw.edges, labels=[-1] * len(raw.ids), num_classes=num_classes
-        )
+    if num_classes is not None:
+        if scaling != "none":
+            raise InputError(f"scaling is {scaling!r} and num_classes {num_classes}", expected="one of both")
+        classes = tuple(map(str, range(num_classes)))
+        return graph_like(raw, Legend(raw.ids, classes, raw.feature_names), num_classes=num_classes)[0]
     graph = graph_of(raw, scaling=scaling)
     return graph if graph.official_part is None else graph.replace(part=graph.official_part)
 
@@ -80,10 +82,15 @@ class Experiment:
         init: int = 0,
         settings: Mapping[str, Any] | None = None,
         progress: bool = False,
-        config_dir: Path | None = None,
+        config_dir: str | Path | None = None,
     ) -> None:
-        self._settings = {"trainer.progress": progress, "split.index": split, "init": init, **(settings or {})}
-        self._own = config_dir
+        self._settings = {
+            "trainer.progress": progress,
+            "split.index": split,
+            "init": init,
+            **{key: str(v) if isinstance(v, Path) else v for key, v in (settings or {}).items()},
+        }
+        self._own = None if config_dir is None else Path(config_dir)
         self._given = None if isinstance(dataset, str | Path) else dataset
         name = str(dataset) if isinstance(dataset, str | Path) else ""
         if self._given is not None or isinstance(dataset, Path) or name.endswith(SUFFIXES) or "/" in name:

@@ -17,6 +17,7 @@ EXAMPLES = """examples:
 
 NODE is the id of the user's own file, or the number of a node. RUN is as for lopgpn_exp.predict.
 """
+LONGEST_NAME = 80
 PICTURES = (".svg", ".png", ".pdf")
 
 
@@ -36,7 +37,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    picture = options.picture or Path("".join(c if c.isalnum() or c in "-_." else "_" for c in options.node) + ".svg")
+    plain = "".join(c if c.isalnum() or c in "-_." else "_" for c in options.node)[:LONGEST_NAME]
+    picture = options.picture or Path(f"{plain}.svg")
     if picture.suffix not in PICTURES:
         raise InputError(f"--picture {picture}", expected="a name that ends in " + ", ".join(PICTURES))
     if options.neighbours < 1:

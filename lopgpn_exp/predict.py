@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +74,15 @@ def run_and_graph(options: argparse.Namespace) -> tuple[Finished, Graph | None, 
     return run, *changed_graph(run, options.graph, options.edges)
 
 
+def next_command(name: str, options: argparse.Namespace, *words: str) -> str:
+    """Another command on the same run and graph, as it can be typed."""
+    named = {"--graph": options.graph, "--edges": options.edges, "--uri": options.uri}
+    if options.output_dir != Path("outputs"):
+        named["--output-dir"] = options.output_dir
+    rest = [str(word) for option, value in named.items() if value is not None for word in (option, value)]
+    return shlex.join(["python", "-m", f"lopgpn_exp.{name}", options.run, *words, *rest])
+
+
 def predicted(options: argparse.Namespace) -> Prediction:
     """The prediction that the options of a command ask for."""
     run, graph, notes = run_and_graph(options)
@@ -105,9 +115,9 @@ def _run(options: argparse.Namespace) -> None:
         console.print("\nLeast to be trusted, those without a label first")
         console.print(node_rows(worst, measures))
     sys.stdout.write(f"\nwritten  {options.output}\n")
-    extra = f" --graph {options.graph}" if options.graph else ""
-    node = str(worst["id"].iloc[0]) if len(worst) else "NODE"
-    sys.stdout.write(f"next     python -m lopgpn_exp.explain {options.run} {node}{extra}\n")
+    sys.stdout.write(f"next     {next_command('score', options)}\n")
+    if len(worst):
+        sys.stdout.write(f"         {next_command('explain', options, str(worst['id'].iloc[0]))}\n")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from lopgpn_exp.errors import InputError, mistakes_told
-from lopgpn_exp.predict import add_graph_options, add_limit_options, predicted
+from lopgpn_exp.predict import add_graph_options, add_limit_options, next_command, predicted
 
 COMMAND = "python -m lopgpn_exp.score"
 EXAMPLES = """examples:
@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.export is not None:
         write_table(options.export, rows)
         sys.stdout.write(f"\nwritten  {options.export}\n")
-    sys.stdout.write(f"\nnext     python -m lopgpn_exp.predict {options.run}\n")
+    sys.stdout.write(f"\nnext     {next_command('predict', options)}\n")
 
 
 if __name__ == "__main__":

@@ -118,6 +118,14 @@ def test_a_model_is_a_plain_module_on_a_pyg_data(model_class, small_graph):
     torch.testing.assert_close(posterior.mean, model.predict(small_graph).mean)
 
 
+def test_another_data_has_the_models_classes(experiment):
+    """Labels of some of them only: class 2 is class 2 of the model."""
+    part = Data(x=experiment.graph.features, edge_index=experiment.graph.edge_index, y=torch.full((300,), 2))
+    table = experiment.predict(part)
+    assert set(table["label"]) == {"2"}
+    assert table["predicted"].tolist() == experiment.predict()["predicted"].tolist()
+
+
 def test_limits_can_be_wished_for(experiment):
     strict, lax = experiment.limits(accuracy=0.99), experiment.limits(accuracy=0.5)
     assert lax.nodes >= strict.nodes

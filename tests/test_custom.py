@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from lopgpn_exp.data.custom import custom_graph, read_like
 from lopgpn_exp.data.custom.survey import homophily, survey, warnings_of
 from lopgpn_exp.data.splits import own_split
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.graph import Graph, Part
+from lopgpn_exp.graph import Graph, Legend, Part
 
 NODES = """id,label,split,age,height
 007,red,train,1,10.5
@@ -142,6 +143,40 @@ def test_categories_of_a_data_frame_are_texts(folder):
     graph = custom_graph(path=str(folder / "n.parquet"), edges=str(folder / "e.parquet"))
     assert graph.legend.nodes.tolist() == ["a", "b", "c"]
     assert graph.labels.tolist() == [0, -1, 1]
+
+
+def test_whole_numbers_with_blanks_among_them_are_whole(folder):
+    (folder / "nodes.csv").write_text("id,label,x\na,1.0,1\nb,,2\nc,2.0,3\n")
+    (folder / "edges.csv").write_text("source,target\na,b\n")
+    assert read(folder).legend.classes == ("1", "2")
+
+
+def test_columns_of_a_pyg_file_are_found_by_their_names(tmp_path):
+    named = data()
+    named.x, named.feature_names = torch.tensor([[1.0, 5.0], [2.0, 6.0], [4.0, 9.0]]), ["u", "v"]
+    torch.save(named, tmp_path / "graph.pt")
+    first = custom_graph(path=str(tmp_path / "graph.pt"))
+    named.x, named.feature_names = named.x.flip(1), ["v", "u"]
+    torch.save(named, tmp_path / "graph.pt")
+    again, _ = read_like(first.legend, num_classes=2, path=str(tmp_path / "graph.pt"))
+    assert torch.equal(again.features, first.features)
+    named.feature_names = ["v", "w"]
+    torch.save(named, tmp_path / "graph.pt")
+    with pytest.raises(InputError, match="one of them 'w'"):
+        read_like(first.legend, num_classes=2, path=str(tmp_path / "graph.pt"))
+
+
+@pytest.mark.parametrize("change", [{"classes": ("a", "c")}, {"features": ("y",)}, {"nodes": np.array([1, 3])}])
+def test_every_name_counts_in_the_fingerprint(build_graph, change):
+    legend = Legend(nodes=np.array([1, 2]), classes=("a", "b"), features=("x",))
+    graph = build_graph([(0, 1)], [[1.0], [2.0]], [0, 1]).replace(legend=legend)
+    assert graph.replace(legend=replace(legend, **change)).fingerprint != graph.fingerprint
+
+
+def test_a_constant_column_becomes_zero(folder):
+    (folder / "nodes.csv").write_text("id,label,x,y\na,p,0.1,1\nb,q,0.1,2\nc,p,0.1,3\n")
+    (folder / "edges.csv").write_text("source,target\na,b\n")
+    assert read(folder).features[:, 0].abs().max() < 1e-6
 
 
 def data() -> Data:
@@ -290,6 +325,10 @@ def test_warnings_that_matter(build_graph):
     assert "on 0% of edges only" in told  # every edge joins 0 and 1
     assert "2 nodes have no labelled node in their component" in told
     assert "1 feature columns have one value only" in told
+    split = few.replace(official_part=torch.ones(44, dtype=torch.int8).scatter(0, torch.tensor([41]), 3))
+    assert "the split has no training node of 2" in "\n".join(warnings_of(split))
+    alone = build_graph([], [[0.0], [1.0]], [0, 1])
+    assert "no edge is left" in "\n".join(warnings_of(alone))
     fine = build_graph([(0, 2), (1, 3)], [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
     assert [w for w in warnings_of(fine) if "fewer than" not in w] == []
 
@@ -326,6 +365,7 @@ TABLE_MISTAKES = [
     ("nodes.csv", "", "cannot be read"),
     ("nodes.csv", NODES + "eve,red\n", "cannot be read"),
     ("nodes.csv", NODES.replace("ann,", ",", 1), "the id in row 2 is blank"),
+    ("nodes.csv", ",id,label,x\n0,007,red,1\n1,ann,blue,2\n2,bob,red,3\n3,7,red,4\n", "column 1 has no name"),
     ("edges.csv", EDGES.replace("bob,7", "bob,zoe"), "the target 'zoe' in row 3 is no node; 1 of 4 rows"),
     ("edges.csv", EDGES.replace("target", "to"), "there is no column 'target'"),
     ("edges.csv", "source,target\n", "no rows"),
@@ -337,7 +377,8 @@ TABLE_MISTAKES = [
 def test_a_mistake_in_a_table_is_one_message(folder, file, text, message):
     (folder / file).write_text(text)
     told = refused(message, path=str(folder))
-    assert file in told or "labels" in told or "label" in told or "node" in told
+    of_both = ("inf", "1e300", "all labels", "no node has", "to train or validate")  # found when both have been read
+    assert file in told or any(words in text + message for words in of_both)
 
 
 def test_mistakes_in_what_is_named(folder):
@@ -345,7 +386,10 @@ def test_mistakes_in_what_is_named(folder):
     refused("there is no file", path=str(folder / "absent.csv"), edges=str(folder / "edges.csv"))
     refused("there is no file", path=str(folder / "nodes.csv"), edges=str(folder / "absent.csv"))
     refused("no edges are named", path=str(folder / "nodes.csv"))
+    (folder / "nodes.xlsx").touch()
     refused("of no kind that is known", path=str(folder / "nodes.xlsx"))
+    refused("cannot be read", path="n" * 300 + ".csv")
+    refused("both the column 'source'", path=str(folder), target_column="source")
     refused("dataset.ignore names 'agee'", path=str(folder), ignore=["agee"])
     torch.save(data(), folder / "graph.pt")
     refused("nothing: ", path=str(folder / "graph.pt"), edges=str(folder / "edges.csv"))
@@ -364,13 +408,19 @@ def broken(**changes) -> Data:
         (broken(x=None), "without x"),
         (broken(edge_index=torch.zeros(3, 2, dtype=torch.long)), "edge_index (3, 2)"),
         (broken(edge_index=torch.tensor([[0], [9]])), "an edge leads to node 9"),
-        (broken(y=torch.tensor([0.5, 1.0, 2.0])), "y holds fractions"),
+        (broken(y=torch.tensor([0.5, 1.0, 2.0])), "y holds fractions or infinity"),
         (broken(y=torch.tensor([0, 1])), "y is (2,)"),
         (broken(y=None), "holds no labels"),
         (broken(y="abc"), "y is a str"),
         (broken(train_mask=torch.ones(3, 10, dtype=torch.bool)), "train_mask is (3, 10)"),
         (broken(val_mask=torch.tensor([True, True, False])), "val_mask shares nodes"),
         (broken(node_id=["a"]), "node_id has 1 entries"),
+        (broken(node_id=["a", 1, "c"]), "neither texts alone nor whole numbers alone"),
+        (broken(node_id=[2**70, 1, 2]), "neither texts alone nor whole numbers alone"),
+        (broken(feature_names=["a", "b"]), "feature_names has 2 entries"),
+        (broken(class_names="abc"), "class_names is a str"),
+        (broken(edge_index=torch.ones(2, 2, dtype=torch.bool)), "in whole numbers"),
+        (broken(y=torch.tensor([0.0, torch.inf, 1.0])), "y holds fractions or infinity"),
         (broken(node_id=["a", "a", "b"]), "the id 'a' is there more than once"),
         (broken(y=torch.tensor([0, 1, 1]), class_names=["a", "a"]), "the class 'a' is there more than once"),
         (broken(x=torch.tensor([[1.0], [torch.nan], [2.0]])), "'0' of node 1 is nan"),
@@ -408,6 +458,7 @@ def test_a_file_cannot_run_code(tmp_path, monkeypatch):
         ({"attr_shape": np.array([3, 10**9])}, "can take"),
         ({"attr_data": np.array(["a", "b", "c"])}, "attr_data is"),
         ({"class_names": np.array(["one"])}, "label 1 where 1 classes have names"),
+        ({"node_names": np.array([["a"], ["b"], ["c"]])}, "node_names is"),
     ],
 )
 def test_mistakes_in_an_npz_file(tmp_path, changes, message):

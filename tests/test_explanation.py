@@ -104,6 +104,10 @@ def test_evidence_counts_by_its_amount():
     )
 
 
+def test_where_nobody_has_evidence_all_count_by_their_weight():
+    np.testing.assert_allclose(shares(torch.tensor([3.0, 1.0]), Dirichlet(torch.ones(2, 2)), "evidence"), [0.75, 0.25])
+
+
 def test_labels_that_the_model_was_not_given_are_not_shown(small_graph):
     with seeded(0):
         model = MODELS["lop_gpn_dense"]()

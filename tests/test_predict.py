@@ -11,10 +11,13 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch_geometric.data import Data
 
-from lopgpn_exp import explain, predict, score
+from lopgpn_exp import explain, load_results, predict, results, score
 from lopgpn_exp.data.custom import custom_graph
 from lopgpn_exp.data.synthetic import block_model
+from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.build import plan
+from lopgpn_exp.experiment.finished import open_run
+from lopgpn_exp.experiment.prediction import predict_run, suspicious, validation_limits
 from lopgpn_exp.experiment.runner import run
 from tests.test_experiment import TINY
 from tests.test_models import composed
@@ -171,8 +174,94 @@ def test_left_out_classes_are_ood_in_the_score(trained, tmp_path, monkeypatch, c
     assert "oak" not in set(table["predicted"])
     assert "p(oak)" not in table
     capsys.readouterr()
-    score.main([name, "--output-dir", "out"])
-    assert "OOD" in capsys.readouterr().out
+    score.main([name, "--output-dir", "out", "--export", "flags.csv"])
+    left_out = (table["label"] == "oak") & ~table["part"].isin(["train", "val"])  # a left-out class trains nothing
+    assert pd.read_csv("flags.csv")["ood"].sum() == left_out.sum() > 0
+    assert re.search(r"of all errors +OOD", capsys.readouterr().out)
+
+
+def test_a_changed_version_does_not_make_training_nodes_judges(here):
+    """Its file has no split, and says nothing of what the run was trained and its limits were set on."""
+    folder, words = here
+    score.main([*words, "--export", "own.csv"])
+    graph = ["--graph", str(folder / "nodes.csv"), "--edges", str(folder / "edges.csv")]
+    score.main([*words, *graph, "--export", "same.csv"])
+    pd.testing.assert_frame_equal(pd.read_csv("own.csv"), pd.read_csv("same.csv"))
+
+
+def test_the_same_values_on_another_scale_are_another_run(trained, tmp_path):
+    """Standardised they are the same features; but the next version of the file is read by the scale."""
+    folder, _ = trained
+    nodes = pd.read_csv(folder / "nodes.csv")
+    columns = [column for column in nodes if column.startswith("x")]
+    nodes.assign(**{column: 4 * nodes[column] for column in columns}).to_csv(tmp_path / "nodes.csv", index=False)
+    shutil.copy(folder / "edges.csv", tmp_path)
+    one, two = (custom_graph(path=str(place)) for place in (folder, tmp_path))
+    assert one.fingerprint != two.fingerprint
+
+
+def test_versions_of_a_file_are_told_apart_in_tables(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["dataset=custom", "dataset.path=.", "output_dir=out", "tracking=none", "trainer.max_epochs=2"]
+    for blank in (5, 7):
+        write_tables(tmp_path, blank=blank)
+        run(plan(composed(*words, "trainer.progress=false")))
+    results.main(["--output-dir", "out"])
+    assert len(re.findall(r"data_hash [0-9a-f]{12}", capsys.readouterr().out)) == 2
+    assert len(load_results("out")) == 2
+
+
+def test_limits_are_set_on_validation_nodes_that_the_scenario_left_alone():
+    table = pd.DataFrame({"part": ["val"] * 4 + ["test"], "is_ood": [False, False, True, False, False]})
+    table = table.assign(label=[0, 0, 0, -1, 0], predicted=0, au=[1.0, 2.0, 9.0, 9.0, 9.0])
+    found = validation_limits(table)
+    assert (found.nodes, found.ambiguous_above) == (2, 2.0)
+
+
+def test_the_least_to_be_trusted_come_first(here):
+    folder, words = here
+    found = predict_run(
+        one := open_run(folder / "outputs/runs" / words[0]), validation_limits(one.predictions, target=0.99)
+    )
+    worst = suspicious(found, 300)
+    assert (worst["flag"] != "trust").all()
+    blank = worst[worst["label"].isna()]
+    assert worst.index[: len(blank)].equals(blank.index)
+    assert blank["eu_so"].is_monotonic_decreasing
+
+
+def test_other_column_names_hold_for_a_changed_version(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables(tmp_path)
+    pd.read_csv("nodes.csv").rename(columns={"id": "key", "label": "kind"}).to_csv("nodes.csv", index=False)
+    words = ["dataset=custom", "dataset.path=.", "dataset.id_column=key", "dataset.label_column=kind"]
+    words += ["output_dir=out", "tracking=none", "trainer.max_epochs=2", "trainer.progress=false"]
+    name = run(plan(composed(*words))).folder.name
+    predict.main([name, "--output-dir", "out", "--graph", "."])
+    assert pd.read_csv("predictions.csv")["id"].iloc[0] == "tree 000"
+
+
+@pytest.mark.parametrize("strange", ["oak [/x]", "o$k_$", "[red]oak"])
+def test_names_are_shown_as_they_are(tmp_path, monkeypatch, capsys, strange):
+    monkeypatch.chdir(tmp_path)
+    write_tables(tmp_path)
+    for name in ("nodes.csv", "edges.csv"):
+        Path(name).write_text(Path(name).read_text().replace("oak", strange).replace("tree 007", "tree $7 [x]"))
+    words = ["dataset=custom", "dataset.path=.", "output_dir=out", "tracking=none", "trainer.max_epochs=2"]
+    done = run(plan(composed(*words, "trainer.progress=false"))).folder.name
+    predict.main([done, "--output-dir", "out"])
+    explain.main([done, "tree $7 [x]", "--output-dir", "out"])
+    out = capsys.readouterr().out
+    assert strange in out
+    assert Path("tree__7__x_.svg").is_file()
+
+
+def test_a_run_of_code_that_has_changed_is_not_opened(trained):
+    folder, name = trained
+    opened = open_run(folder / "outputs/runs" / name)
+    opened.config["model"]["code_hash"] = "of another time"
+    with pytest.raises(InputError, match="is not what it was when"):
+        opened.model  # noqa: B018
 
 
 def told(main, words, capsys) -> str:
@@ -189,7 +278,7 @@ def test_mistakes_are_one_message(here, capsys, tmp_path):
     assert "ends in .csv or .parquet" in told(predict.main, [*words, "--output", "out.xlsx"], capsys)
     assert "--edges without --graph" in told(predict.main, [*words, "--edges", "edges.csv"], capsys)
     assert "coverage is 7" in told(score.main, [*words, "--coverage", "7"], capsys)
-    assert "--accuracy is 7" in told(predict.main, [*words, "--accuracy", "7"], capsys)
+    assert "accuracy is 7" in told(predict.main, [*words, "--accuracy", "7"], capsys)
     assert "there is no file" in told(predict.main, [*words, "--graph", "no.pt"], capsys)
     assert "cannot be written" in told(predict.main, [*words, "--output", "no/folder/out.csv"], capsys)
     assert "tree 299" in told(explain.main, [words[0], "tree 2999", *options], capsys)
@@ -226,8 +315,6 @@ def test_data_that_changed_since_is_not_taken_for_the_runs_own(tmp_path, monkeyp
 
 def test_the_legend_of_a_run_is_that_of_its_file(trained):
     folder, name = trained
-    from lopgpn_exp.experiment.finished import open_run
-
     legend, graph = open_run(folder / "outputs/runs" / name).legend, custom_graph(path=str(folder))
     assert (legend.classes, legend.features) == (tuple(CLASSES), graph.legend.features)
     np.testing.assert_array_equal(legend.shift, graph.legend.shift)

@@ -98,7 +98,8 @@ def shares(weights: Float[Tensor, " nodes"], alone: Posterior, pooled: str) -> F
     """What each node contributes, as shares that sum to 1: its weight, times its evidence where that is added up."""
     amount = weights.double()
     if pooled == "evidence" and isinstance(alone, Dirichlet):
-        amount = amount * (alone.alpha.double() - 1).sum(dim=1)
+        evidence = amount * (alone.alpha.double() - 1).sum(dim=1)
+        amount = evidence if float(evidence.sum()) > 0 else amount  # nobody knows anything: then all say so alike
     return (amount / amount.sum()).numpy()
 
 

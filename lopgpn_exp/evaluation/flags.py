@@ -10,6 +10,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.evaluation.calibration import wilson
 
 TRUST, AMBIGUOUS, UNKNOWN = "trust", "ambiguous", "unknown"
 # What tells that a node is unlike what was learned, and that its class is open; the first that a posterior has.
@@ -61,9 +62,9 @@ def limits(
     `target` of the trusted are right, from the least to the most aleatoric; where no limit reaches that, the one with
     the highest accuracy is taken, and `reached` says so.
     """
-    for name, value in (("accuracy", target), ("unknown", unknown_share)):
+    for name, value, usual in (("accuracy", target, 0.95), ("unknown", unknown_share, 0.05)):
         if not 0 <= value < 1 or (name == "accuracy" and value == 0):
-            raise InputError(f"--{name} is {value}", expected="a share between 0 and 1", hint=f"--{name} 0.95")
+            raise InputError(f"{name} is {value}", expected="a share between 0 and 1", hint=f"{name} {usual}")
     if len(validation) == 0:
         raise InputError(
             "there are no validation nodes to set limits on", expected="at least one", hint="split.val=0.15"
@@ -88,9 +89,9 @@ def _epistemic(columns: Sequence[str], wanted: str | None) -> str | None:
     if wanted not in present:
         close = nearest(wanted, present)
         raise InputError(
-            f"--epistemic is {wanted!r}",
+            f"epistemic is {wanted!r}",
             expected="one of " + ", ".join(present) if present else "nothing: this model has no epistemic measure",
-            hint=f"--epistemic {close}" if close else "",
+            hint=f"epistemic {close}" if close else "",
         )
     return wanted
 
@@ -117,27 +118,18 @@ def flag_reliability(
     for flag in (TRUST, AMBIGUOUS, UNKNOWN):
         chosen = words == flag
         count, hits = int(chosen.sum()), int(correct[chosen].sum())
-        low, high = wilson(hits, count) if count else (np.nan, np.nan)
+        low, high = wilson(np.array([hits / count]), np.array([count])) if count else ([np.nan], [np.nan])
         rows.append(
             {
                 "flag": flag,
                 "nodes": count,
                 "share": count / max(len(words), 1),
                 "accuracy": hits / count if count else np.nan,
-                "low": low,
-                "high": high,
+                "low": float(low[0]),
+                "high": float(high[0]),
                 "errors": int((~correct[chosen]).sum()),
                 "of_all_errors": float((~correct & chosen).sum() / max(int((~correct).sum()), 1)),
                 "ood": int(is_ood[chosen].sum()),
             }
         )
     return pd.DataFrame(rows)
-
-
-def wilson(hits: int, count: int, *, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson's interval for a share: stays within 0 and 1 and is right for few nodes too."""
-    share = hits / count
-    middle = share + z * z / (2 * count)
-    half = z * np.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    scale = 1 + z * z / count
-    return float(max(0.0, (middle - half) / scale)), float(min(1.0, (middle + half) / scale))

@@ -187,7 +187,9 @@ def check_model_class(build: Any, target: str) -> None:
 
 
 def _reader(dataset: dict[str, Any], root: str | None) -> Callable[[], Graph]:
-    read, options = call_options(dataset, path="dataset", ours=("name", "left_out_classes"), given=("root",))
+    read, options = call_options(
+        dataset, path="dataset", ours=("name", "left_out_classes", "data_hash"), given=("root",)
+    )
     if "root" in inspect.signature(read).parameters:
         options["root"] = data_root(root)
     return partial(read, **options)

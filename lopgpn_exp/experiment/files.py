@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,8 @@ def write_at_once(path: Path, write: Callable[[Path], object]) -> None:
     except OSError as error:  # pandas has some without a reason of their own
         raise InputError(f"{path} cannot be written ({error.strerror or error})", expected="a writable place") from None
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
 def link_or_copy(source: Path, target: Path) -> None:

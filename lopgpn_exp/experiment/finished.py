@@ -57,6 +57,17 @@ class Finished:
 
     @cached_property
     def model(self) -> Model:
+        """As it was trained: with the code that it was trained with, and on as many threads."""
+        import torch
+
+        before, now = (config["model"].get("code_hash") for config in (self.config, self.plan.resolved))
+        if before != now:
+            raise InputError(
+                f"the code of {self.config['model']['_target_']} is not what it was when {self.folder.name} was made",
+                expected="the same code, or a run with the new one",
+                hint="the same command that made the run",
+            )
+        torch.set_num_threads(self.config["trainer"]["threads"])  # limits are compared to the last bit
         return self._module.model.eval()
 
     @property
@@ -121,6 +132,7 @@ class Finished:
 
 def open_run(folder: Path) -> Finished:
     """The run of a folder, if it is one and can be read."""
+    folder = folder.resolve()
     result = read_result(folder)
     path = folder / "config.yaml"
     try:

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.evaluation import predictions
 from lopgpn_exp.evaluation.flags import TRUST, Limits, limits
 from lopgpn_exp.experiment.finished import Finished
-from lopgpn_exp.graph import Graph, Legend
+from lopgpn_exp.graph import Graph, Legend, Part
 from lopgpn_exp.posterior import Posterior
 
 CUSTOM_COLUMNS = ("id", "label", "split", "source", "target")
@@ -80,22 +81,36 @@ def class_names(graph: Graph, known: int) -> list[str]:
 
 
 def changed_graph(run: Finished, path: Path, edges: Path | None) -> tuple[Graph, list[str]]:
-    """Another version of the run's graph, read as the first one was."""
+    """Another version of the run's graph, read as the first one was.
+
+    A node that trained or validated the run did so whatever the new file says: parts are the run's, by id.
+    """
     from lopgpn_exp.data.custom import read_like
     from lopgpn_exp.data.custom.tables import Columns
 
     legend, options = run.legend, run.config["dataset"]
+    more = []
     if legend is None:  # not from a file of the user's: classes and features have numbers, and no scale was recorded
+        more = [f"features are taken as they are; those of {run.result['dataset']} were scaled by its loader"]
         classes = tuple(str(number) for number in range(run.num_classes))
         legend = Legend(np.empty(0, dtype=object), classes, tuple(str(at) for at in range(run.num_features)))
     named = {name: options[f"{name}_column"] for name in CUSTOM_COLUMNS if f"{name}_column" in options}
-    return read_like(
+    graph, notes = read_like(
         legend,
         num_classes=run.num_classes,
         path=str(path),
         edges=None if edges is None else str(edges),
         columns=Columns(**named),
     )
+    return graph.replace(part=_parts_of(run, graph)), notes + more
+
+
+def _parts_of(run: Finished, graph: Graph) -> torch.Tensor:
+    table = run.predictions
+    ids = table["id"] if "id" in table else table["node"]
+    parts = dict(zip(ids.astype(str), table["part"], strict=True))
+    names = map(str, graph.legend.nodes) if graph.legend is not None else map(str, range(graph.num_nodes))
+    return torch.tensor([Part[parts.get(name, "none").upper()] for name in names], dtype=torch.int8)
 
 
 def node_number(graph: Graph, word: str) -> int:

@@ -121,13 +121,22 @@ def _carried_out(located: Located) -> dict[str, Any]:
         located.folder,
         result=result,
         evaluation=evaluation,
-        config=plan.resolved,
+        config=_with_data(located),
         title=plan.title,
         checkpoint=trained.checkpoint,
         graph=graph,
         cache_dir=_cache_dir(plan),
     )
     return result
+
+
+def _with_data(located: Located) -> dict[str, Any]:
+    """The config; of a user's own file with a hash of what it held, by which tables tell its versions apart."""
+    resolved, graph = located.plan.resolved, located.clean
+    if graph.legend is None:
+        return resolved
+    content = graph.replace(part=torch.zeros_like(graph.part)).fingerprint[:12]
+    return resolved | {"dataset": {**resolved["dataset"], "data_hash": content}}
 
 
 def _trained(located: Located) -> Training:

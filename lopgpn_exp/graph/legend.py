@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,9 @@ class Legend:
     scale: Float[np.ndarray, " features"] | None = None
 
     def fingerprint_text(self) -> str:
-        """All names, for a graph's fingerprint: tables that name nodes otherwise are other tables."""
-        return "\x1f".join(["\x1e".join(map(str, self.nodes)), *self.classes, "\x1d", *self.features])
-
-    def with_nodes(self, nodes: np.ndarray) -> Legend:
-        return replace(self, nodes=nodes)
+        """For a graph's fingerprint: tables that name nodes otherwise are other tables, and a run that scaled its file
+        otherwise reads the next version otherwise, though its features are the same."""
+        return json.dumps([list(map(str, self.nodes)), self.as_json()])
 
     def as_json(self) -> dict[str, Any]:
         """All but the nodes, which differ between versions of a graph."""

@@ -39,7 +39,7 @@ def read_npz_file(path: Path, *, memory_limit_gib: float | None) -> RawGraph:
         check_memory(path, f"{nodes:,} nodes with {width:,} features", need, limit_gib=memory_limit_gib)
         features, edges = _matrix(archive, "attr"), _matrix(archive, "adj").tocoo()
         count = features.shape[0]
-        names = {ours: archive[theirs] for theirs, ours in NAMES.items() if theirs in archive.files}
+        names = {ours: _texts(archive[theirs], theirs) for theirs, ours in NAMES.items() if theirs in archive.files}
         for ours, size in (("ids", count), ("feature_names", width)):
             if ours in names and len(names[ours]) != size:
                 raise InputError(f"{len(names[ours])} names for {size} {ours}", expected="one each")
@@ -50,13 +50,23 @@ def read_npz_file(path: Path, *, memory_limit_gib: float | None) -> RawGraph:
         if classes is not None and len(labels) and labels.max() >= len(classes):
             raise InputError(f"label {labels.max()} where {len(classes)} classes have names", expected="fewer")
         return RawGraph(
-            ids=names["ids"].astype(object) if "ids" in names else np.arange(count),
+            ids=names["ids"] if "ids" in names else np.arange(count),
             features=features.toarray(),
             feature_names=tuple(map(str, names.get("feature_names", range(width)))),
             edges=np.stack([edges.row, edges.col]).astype(np.int64),
             labels=[_name(number, classes) for number in labels.tolist()],
             classes=None if classes is None else tuple(map(str, classes)),
         )
+
+
+def _texts(values: np.ndarray, name: str) -> np.ndarray:
+    if values.ndim != 1 or values.dtype.kind not in "USiu":
+        raise InputError(f"{name} is {values.dtype} of shape {values.shape}", expected="a vector of texts")
+    return (
+        np.char.decode(values, "utf-8").astype(object)
+        if values.dtype.kind == "S"
+        else values.astype(str).astype(object)
+    )
 
 
 def _name(number: int, classes: np.ndarray | None) -> str | None:

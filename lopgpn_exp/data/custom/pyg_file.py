@@ -47,28 +47,38 @@ def raw_of_data(data: Any) -> RawGraph:
             f"a {type(data).__name__} without {'x' if x is None else 'edge_index'}",
             expected="a PyG Data object, or a dict, with x and edge_index",
         )
-    if x.dim() != 2 or edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype.is_floating_point:
+    whole = not edge_index.dtype.is_floating_point and edge_index.dtype != torch.bool
+    if x.dim() != 2 or edge_index.dim() != 2 or edge_index.shape[0] != 2 or not whole:
         raise InputError(
             f"x is {tuple(x.shape)} and edge_index {tuple(edge_index.shape)} ({edge_index.dtype})",
             expected="x of shape (nodes, features) and edge_index of shape (2, edges), in whole numbers",
         )
     count, width = x.shape
-    ids, columns = _get(data, "node_id"), _get(data, "feature_names")
-    classes = _get(data, "class_names")
+    ids = _get(data, "node_id")
+    columns, classes = (_names(data, name) for name in ("feature_names", "class_names"))
+    if columns is not None and len(columns) != width:
+        raise InputError(f"feature_names has {len(columns)} entries", expected=f"one for each of {width} columns")
     labels = _labels(_tensor(data, "y"), count, classes)
     return RawGraph(
         ids=np.arange(count) if ids is None else _ids(ids, count),
         features=_dense(x).numpy(),
-        feature_names=tuple(map(str, columns)) if columns is not None else tuple(map(str, range(width))),
+        feature_names=columns if columns is not None else tuple(map(str, range(width))),
         edges=edge_index.to(torch.int64).numpy(),
         labels=labels,
         part=_part(data, count),
-        classes=None if classes is None else tuple(map(str, classes)),
+        classes=classes,
     )
 
 
 def _get(data: Any, name: str) -> Any:
     return data.get(name) if isinstance(data, Mapping) else getattr(data, name, None)
+
+
+def _names(data: Any, name: str) -> tuple[str, ...] | None:
+    value = _get(data, name)
+    if value is not None and not isinstance(value, list | tuple):
+        raise InputError(f"{name} is a {type(value).__name__}", expected="a list of texts")
+    return None if value is None else tuple(map(str, value))
 
 
 def _tensor(data: Any, name: str) -> Tensor | None:
@@ -86,10 +96,14 @@ def _dense(x: Tensor) -> Tensor:
 
 
 def _ids(ids: Any, count: int) -> np.ndarray:
-    values = ids.tolist() if isinstance(ids, Tensor) else list(ids)
+    values = ids.tolist() if isinstance(ids, Tensor) else list(ids) if isinstance(ids, list | tuple) else [ids]
     if len(values) != count:
         raise InputError(f"node_id has {len(values)} entries", expected=f"one for each of {count} nodes")
-    return np.array(values, dtype=None if all(isinstance(value, int) for value in values) else object)
+    if all(isinstance(value, str) for value in values):
+        return np.array(values, dtype=object)
+    if not all(type(value) is int and abs(value) < 2**63 for value in values):
+        raise InputError("node_id holds neither texts alone nor whole numbers alone", expected="one of both")
+    return np.array(values, dtype=np.int64)
 
 
 def _labels(y: Tensor | None, count: int, classes: Any) -> list[str | None] | None:
@@ -98,11 +112,14 @@ def _labels(y: Tensor | None, count: int, classes: Any) -> list[str | None] | No
     flat = y.detach().flatten()
     if flat.shape[0] != count:
         raise InputError(f"y is {tuple(y.shape)}", expected=f"one class for each of {count} nodes")
-    unknown = torch.isnan(flat) if flat.is_floating_point() else flat < 0
+    unknown = flat < 0
     if flat.is_floating_point():
-        unknown |= flat < 0
-        if bool((flat[~unknown] != flat[~unknown].round()).any()):
-            raise InputError("y holds fractions", expected="whole numbers, one a class, or -1 where it is unknown")
+        unknown |= torch.isnan(flat)
+        given = flat[~unknown]
+        if bool((given != given.round()).any() | (given > 2**31).any()):
+            raise InputError(
+                "y holds fractions or infinity", expected="whole numbers, one a class, or -1 where it is unknown"
+            )
     names = None if classes is None else list(map(str, classes))
     numbers = flat.masked_fill(unknown, 0).to(torch.int64).tolist()
     if names is not None and numbers and max(numbers) >= len(names):

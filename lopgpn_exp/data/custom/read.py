@@ -14,7 +14,7 @@ import torch
 
 from lopgpn_exp.data.custom.npz_file import read_npz_file
 from lopgpn_exp.data.custom.pyg_file import read_pyg_file
-from lopgpn_exp.data.custom.raw import FORMATS, RawGraph
+from lopgpn_exp.data.custom.raw import FORMATS, RawGraph, told_of
 from lopgpn_exp.data.custom.scaling import Scaling, columns_of, scaled
 from lopgpn_exp.data.custom.survey import survey
 from lopgpn_exp.data.custom.tables import TABLES, Columns, read_tables
@@ -73,11 +73,7 @@ def read_like(
 def graph_like(raw: RawGraph, legend: Legend, *, num_classes: int) -> tuple[Graph, list[str]]:
     """As `read_like`, of what was read already."""
     _check_names(raw)
-    if len(raw.feature_names) != len(legend.features):
-        raise InputError(
-            f"the graph has {len(raw.feature_names)} features",
-            expected=f"{len(legend.features)}, in the order in which the model was trained on them",
-        )
+    raw = _in_columns_of(raw, legend.features)
     known = {name: number for number, name in enumerate(legend.classes)}
     given = raw.labels or [None] * len(raw.ids)
     strange = sorted({name for name in given if name is not None and name not in known})
@@ -99,18 +95,22 @@ def read_raw(
     """What a file says; its kind is told by its name. One that is read like another need have no labels."""
     if not path:
         raise InputError("dataset.path is not set", expected=FORMATS, hint="dataset.path=nodes.csv dataset.edges=...")
-    nodes = Path(path).expanduser()
-    other = Path(edges).expanduser() if edges else None
-    if nodes.is_dir():
-        nodes, other = _in_folder(nodes, "nodes"), other or _in_folder(nodes, "edges")
-    if nodes.suffix in TABLES:
+    with told_of(Path(path), damage=(OSError, RuntimeError)):
+        nodes = Path(path).expanduser()
+        other = Path(edges).expanduser() if edges else None
+        if not nodes.exists():
+            raise FileNotFoundError(nodes)
+        if nodes.is_dir():
+            nodes, other = _in_folder(nodes, "nodes"), other or _in_folder(nodes, "edges")
+    kind = nodes.suffix.lower()
+    if kind in TABLES:
         if other is None:
             raise InputError(
                 f"{nodes} is a table of nodes, and no edges are named",
                 expected="a second table with the columns of source and target",
                 hint="dataset.edges=edges.csv",
             )
-        if other.suffix not in TABLES:
+        if other.suffix.lower() not in TABLES:
             raise InputError(f"dataset.edges is {other}", expected="a .csv or .parquet file")
         return read_tables(
             nodes,
@@ -121,11 +121,11 @@ def read_raw(
             features=None if like is None else like.features,
         )
     readers: dict[str, Any] = {".pt": read_pyg_file, ".pth": read_pyg_file, ".npz": read_npz_file}
-    if nodes.suffix not in readers:
+    if kind not in readers:
         raise InputError(f"{nodes} is of no kind that is known by its name", expected=FORMATS)
     if other is not None:
         raise InputError(f"dataset.edges is {other}", expected=f"nothing: {nodes} holds the edges too")
-    raw = readers[nodes.suffix](nodes, memory_limit_gib=memory_limit_gib)
+    raw = readers[kind](nodes, memory_limit_gib=memory_limit_gib)
     if like is None and raw.labels is None:
         raise InputError(f"{nodes} holds no labels", expected="the class of some nodes, as `y`")
     return raw
@@ -189,6 +189,23 @@ def _in_order(names: set[str]) -> tuple[str, ...]:
     """As numbers where all are; else as texts."""
     numbers = all(re.fullmatch(r"-?\d+(\.\d+)?", name, re.ASCII) for name in names)
     return tuple(sorted(names, key=lambda name: (float(name), name) if numbers else (0.0, name)))
+
+
+def _in_columns_of(raw: RawGraph, wanted: tuple[str, ...]) -> RawGraph:
+    """The features in the order of the model's, found by their names where both have some."""
+    given = raw.feature_names
+    if given == wanted:
+        return raw
+    if set(given) == set(wanted):
+        return replace(raw, features=raw.features[:, [given.index(name) for name in wanted]], feature_names=wanted)
+    numbered = tuple(str(at) for at in range(len(wanted)))
+    if len(given) != len(wanted) or numbered not in (given, wanted):
+        strange = next((name for name in given if name not in wanted), "")
+        raise InputError(
+            f"the graph has {len(given)} features" + (f", one of them {strange!r}" if strange else ""),
+            expected=f"the {len(wanted)} that the model was trained on, such as {wanted[0]!r}",
+        )
+    return raw
 
 
 def _check_names(raw: RawGraph) -> None:

@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from lopgpn_exp.graph import Graph, Part, adjacency_matrix
 
 FEW_LABELS = 10  # of a class: fewer leave a handful to train on and a handful to check with
+LIKE_BLANKS = ("nan", "na", "none", "null", "unknown")
 SPARSE = 0.5  # share of zeros from which non-negative features look like counts
 
 
@@ -63,6 +64,15 @@ def warnings_of(graph: Graph, found: Structure | None = None) -> Iterator[str]:
     if few := [label for label in range(graph.num_classes) if counts[label] < FEW_LABELS]:
         named = ", ".join(f"{_name(graph, label)} ({counts[label]})" for label in few[:5])
         yield f"{len(few)} classes have fewer than {FEW_LABELS} labelled nodes: {named}"
+    if graph.official_part is not None:
+        given = (graph.official_part.numpy() == Part.TRAIN) & (labels >= 0)
+        trained = np.bincount(labels[given], minlength=graph.num_classes)
+        if absent := [_name(graph, label) for label in range(graph.num_classes) if trained[label] == 0]:
+            yield f"the split has no training node of {', '.join(absent[:5])}: a model can never predict it"
+    if strange := [name for name in _names(graph) if name.lower() in LIKE_BLANKS]:
+        yield f"a class is called {strange[0]!r}: if that means an unknown class, leave it blank"
+    if graph.num_edges == 0:
+        yield "no edge is left without loops: every node stands alone"
     if found.same is not None and found.same < max(0.5, found.chance):
         yield (
             f"neighbours are of one class on {found.same:.0%} of edges only; the models assume that they mostly are, "
@@ -105,4 +115,8 @@ def homophily(graph: Graph) -> tuple[float | None, float]:
 
 
 def _name(graph: Graph, label: int) -> str:
-    return graph.legend.classes[label] if graph.legend is not None else str(label)
+    return _names(graph)[label]
+
+
+def _names(graph: Graph) -> list[str]:
+    return list(map(str, range(graph.num_classes))) if graph.legend is None else list(graph.legend.classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,10 +109,10 @@ def _shape(path: Path) -> tuple[int, list[str]]:
 
 
 def _delimiter(path: Path) -> str:
-    """The first of comma, semicolon and tab that the header holds."""
+    """That of comma, semicolon and tab which the header holds most often."""
     with path.open("rb") as file:
         header = file.readline(SAMPLE)
-    return next((sign for sign in ",;\t" if sign.encode() in header), ",")
+    return max(",;\t", key=lambda sign: header.count(sign.encode()))
 
 
 def _read(path: Path, *, texts: Sequence[str]) -> pa.Table:
@@ -129,6 +130,12 @@ def _read(path: Path, *, texts: Sequence[str]) -> pa.Table:
     names = table.column_names
     if repeated := [name for name in names if names.count(name) > 1]:
         raise InputError(f"the column {repeated[0]!r} is there twice", expected="each column once")
+    if any(not name.strip() for name in names):
+        raise InputError(
+            f"column {names.index(next(n for n in names if not n.strip())) + 1} has no name",
+            expected="a name for each column; of a data frame's own numbering, nothing",
+            hint="to_csv(..., index=False)",
+        )
     if table.num_rows == 0:
         raise InputError("the table has no rows", expected="one row a node, or an edge, below a line of column names")
     return table
@@ -232,13 +239,15 @@ def _example(column: pa.Array, ids: np.ndarray) -> str:
 
 
 def _texts(table: pa.Table, name: str) -> list[str | None]:
-    """Labels as texts, blank where unknown. A whole number that a file holds as 3.0 is 3."""
+    """Labels as texts, blank where unknown. Of numbers, 3.0 is 3: blanks beside them make whole ones fractions."""
     column = table[name].combine_chunks()
+    values = column.to_pylist()
     if pa.types.is_floating(column.type):
-        values = column.to_pylist()
-        return [None if v is None or v != v else f"{v:.0f}" if v == round(v) else str(v) for v in values]
-    texts = (None if value is None else str(value).strip() for value in column.to_pylist())
-    return [text or None for text in texts]
+        values = [None if value is None or value != value else value for value in values]
+    texts = [None if value is None else str(value).strip() or None for value in values]
+    if all(text is None or re.fullmatch(r"-?\d+(\.0+)?", text, re.ASCII) for text in texts):
+        return [None if text is None else text.partition(".")[0] for text in texts]
+    return texts
 
 
 def _part(table: pa.Table, name: str, ids: np.ndarray) -> np.ndarray:
@@ -255,6 +264,8 @@ def _part(table: pa.Table, name: str, ids: np.ndarray) -> np.ndarray:
 
 def _edges(path: Path, columns: Columns, keys: pa.Array) -> tuple[np.ndarray, list[str]]:
     ends = (columns.source, columns.target)
+    if ends[0] == ends[1]:
+        raise InputError(f"source and target are both the column {ends[0]!r}", expected="two columns")
     table = _read(path, texts=ends)
     for name, option in zip(ends, ("source_column", "target_column"), strict=True):
         _need(table, name, "node id at one end", option)

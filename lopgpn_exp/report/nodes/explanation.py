@@ -49,8 +49,8 @@ def explanation_text(found: Explanation, names: Namer, *, pooled_what: str) -> R
     """What the node says, what it would say alone, whose opinions made the difference."""
     parts: list[RenderableType] = [
         Text(f"\n{names.node(found.node)}", style="bold"),
-        f"with its neighbours  {_said(found.pooled, names)}",
-        f"alone                {_said(found.alone, names)}",
+        Text(f"with its neighbours  {_said(found.pooled, names)}"),
+        Text(f"alone                {_said(found.alone, names)}"),
         "",
         _measures(found),
     ]
@@ -129,7 +129,7 @@ def explanation_figure(found: Explanation, names: Namer, edges: np.ndarray, *, t
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 5.2), layout="constrained")
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(_literal(title), fontsize=11)
     left, right = figure.subfigures(1, 2, width_ratios=(1.25, 1))
     _rings(left.subplots(), found, names, edges)
     top, bottom = right.subplots(2, 1, height_ratios=(1.3, 1))
@@ -163,7 +163,7 @@ def _rings(axes: Axes, found: Explanation, names: Namer, edges: np.ndarray) -> N
         said = int(rows["predicted"][node]) if counted else NOTHING
         edge = "black" if node == found.node else "white"
         axes.scatter([x], [y], s=60 + 1600 * share, color=names.color(said), edgecolors=edge, linewidths=1.4, zorder=2)
-        text = f"{names.node(node)}\n{names.said(said)}, {share:.0%}"
+        text = _literal(f"{names.node(node)}\n{names.said(said)}, {share:.0%}")
         axes.annotate(
             text,
             (x, y),
@@ -188,12 +188,17 @@ def _class_bars(axes: Axes, found: Explanation, names: Namer) -> None:
     colors = [names.color(int(label)) for label in order]
     axes.barh(y - 0.2, found.pooled[order], height=0.36, color=colors)
     axes.barh(y + 0.2, found.alone[order], height=0.36, color=colors, alpha=0.4)
-    axes.set_yticks(y, [names.label(int(label)) for label in order], fontsize=8)
+    axes.set_yticks(y, [_literal(names.label(int(label))) for label in order], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_title("class probabilities: with its neighbours (full), alone (pale)", fontsize=8)
     axes.tick_params(axis="x", labelsize=7)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _literal(text: str) -> str:
+    """A user's own name, in which a dollar sign is no formula."""
+    return text.replace("$", r"\$")
 
 
 def _measure_bars(axes: Axes, found: Explanation) -> None:
