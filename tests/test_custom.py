@@ -433,6 +433,14 @@ def test_mistakes_in_a_pyg_file(tmp_path, content, message):
     refused(message, path=str(tmp_path / "graph.pt"))
 
 
+def test_reading_leaves_what_torch_may_load_as_it_was(tmp_path):
+    """PyG allows its own parts for the whole process: they must not be taken away by us."""
+    before = set(torch.serialization.get_safe_globals())
+    torch.save(data(), tmp_path / "graph.pt")
+    custom_graph(path=str(tmp_path / "graph.pt"))
+    assert set(torch.serialization.get_safe_globals()) == before
+
+
 class Harmful:
     def __reduce__(self):
         return subprocess.check_call, ([sys.executable, "-c", "open('harmed', 'w')"],)

@@ -60,24 +60,24 @@ def test_gpns_published_eu_so_is_nearer_to_that_of_features_alone(real_data):
     assert auroc(model.predict(graph)[test].eu_so().numpy(), is_ood) < 0.7
 
 
-def test_lop_gpns_eu_pc_on_citeseer_varies_as_the_audit_says():
+@pytest.mark.parametrize(("dataset", "inits", "place"), [("citeseer", 10, 0), ("amazon_computers", 3, 1)])
+def test_lop_gpns_eu_pc_varies_as_the_audit_says(dataset, inits, place):
     """The figures of the explanation, from the published runs themselves."""
     runs = pd.read_parquet(Path(__file__).parents[1] / "outputs/reproduction/runs.parquet")
-    cell = {"dataset": "citeseer", "model": "lop_gpn", "scenario": "leave_out_classes", "metric": "ood/auroc/eu_pc"}
+    cell = {"dataset": dataset, "model": "lop_gpn", "scenario": "leave_out_classes", "metric": "ood/auroc/eu_pc"}
     keys = {key: value for key, value in cell.items() if key != "metric"} | {"variant": ""}
     chosen = runs[(runs[list(keys)] == list(keys.values())).all(axis=1)]
     values = 100 * chosen.pivot_table(index="split", columns="init", values=cell["metric"])
-    assert values.shape == (10, 10)
-    means, few = values.mean(axis=1), values[[0, 1, 2]].mean(axis=1)
+    assert values.shape == (10, inits)
+    means = values.mean(axis=1)
     theirs = published().set_index(list(cell))["published"][tuple(cell.values())]
     figures = {
-        r"deviation of ([\d.]+) points": values.std(axis=1).mean(),
-        r"go from ([\d.]+) to": means.min(),
-        r"to ([\d.]+)\. The": means.max(),
-        r"error of ([\d.]+) points": 2**0.5 * means.sem(),
-        r"it is ([\d.]+) here": theirs - means.mean(),
-        r"was ([\d.]+) with three": theirs - few.mean(),
+        r"deviation of ([\d.]+) points on CiteSeer .*? and ([\d.]+) on Amazon": values.std(axis=1).mean(),
+        r"go from ([\d.]+) to [\d.]+ and from ([\d.]+)": means.min(),
+        r"to ([\d.]+) and from [\d.]+ to ([\d.]+)\. ": means.max(),
+        r"error of ([\d.]+) and ([\d.]+) points": 2**0.5 * means.sem(),
+        r"it is ([\d.]+) and ([\d.]+) here": theirs - means.mean(),
     }
-    entry = first_covering("explanations", cell)
+    told = first_covering("explanations", cell).tested
     for pattern, figure in figures.items():
-        assert float(re.search(pattern, entry.tested)[1]) == pytest.approx(figure, abs=0.06), pattern
+        assert float(re.search(pattern, told)[place + 1]) == pytest.approx(figure, abs=0.06), pattern

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import torch
 
 from lopgpn_exp.data.root import fetching, unreadable
+from lopgpn_exp.data.safe_load import pyg_data_allowed
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Part
 
@@ -48,18 +49,15 @@ def _open(root: Path, name: str):
     """OGB's dataset, kept from asking questions on stdin and from failing on torch's safe loading.
 
     OGB 1.3.6 calls `torch.load` plainly, and torch >= 2.6 then only admits allow-listed classes: the parts of a PyG
-    `Data`, which OGB's processed file holds, are listed here.
+    `Data`, which OGB's processed file holds, are allowed here.
     """
     from ogb.nodeproppred import PygNodePropPredDataset
-    from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
 
     folder = root / "ogb" / name.replace("-", "_")
     if folder.is_dir() and not any(folder.glob("RELEASE_v*.txt")):
         # OGB would ask on stdin whether to download again; a folder put there by hand is what we were told to use.
         _mark_release(folder)
-    allowed = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
-    with torch.serialization.safe_globals(allowed), patch("builtins.input", _no_question):
+    with pyg_data_allowed(), patch("builtins.input", _no_question):
         return PygNodePropPredDataset(name, root=str(root / "ogb"))
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lopgpn_exp.data.custom.memory import check_memory, feature_bytes
 from lopgpn_exp.data.custom.raw import RawGraph, told_of
+from lopgpn_exp.data.safe_load import pyg_data_allowed
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
 
@@ -24,15 +25,10 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, RuntimeError, EOFError, Attr
 def read_pyg_file(path: Path, *, memory_limit_gib: float | None) -> RawGraph:
     """What `torch.save(data, path)` wrote. Nothing but tensors and PyG's own containers is let in: a file cannot run
     code."""
-    from torch_geometric.data import Data
-    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
-
-    allowed = [Data, DataEdgeAttr, DataTensorAttr, BaseStorage, GlobalStorage, NodeStorage, EdgeStorage]
     with told_of(path, damage=DAMAGE):
         size = path.stat().st_size  # not compressed: most of it is the features, in 4 bytes each
         check_memory(path, f"{size:,} bytes", feature_bytes(size // 4, 1), limit_gib=memory_limit_gib)
-        with warnings.catch_warnings(), torch.serialization.safe_globals(allowed):
+        with warnings.catch_warnings(), pyg_data_allowed():
             warnings.simplefilter("ignore")  # of a file that torch did not write: it is refused below
             data = torch.load(path, map_location="cpu", weights_only=True)
         return raw_of_data(data)
