@@ -58,8 +58,8 @@ def _scale(runs: Runs) -> Iterator[Block]:
     if tables:
         yield Heading(2, "At the size of OGBN Arxiv: a synthetic graph")
         yield Paragraph(
-            "These runs show the cost, and that nothing breaks at this size. They are no results on OGBN Arxiv and "
-            "enter no table above."
+            "These runs show that nothing breaks at this size. They are no results on OGBN Arxiv and enter no table "
+            "above. Seconds are on the clock, with other jobs beside: a run alone takes a fraction (README, Speed)."
         )
     for variant, table in tables.items():
         shown = [m for m in SHOWN if m in table]
