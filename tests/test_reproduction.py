@@ -171,7 +171,18 @@ def test_runs_of_another_config_and_of_synthetic_graphs_stay_out_of_the_table(tm
     assert "no results on OGBN Arxiv" in text
     assert text.count("`dataset.num_nodes=9`") == 1  # one table, in which a model's own setting stands beside its name
     assert "APPNP (`model.width=7`)" in text
+    assert "for want of a finished run" not in text  # all six models are there
     assert set(pd.read_csv(tmp_path / "table1.csv")["dataset"]) == {"CoraML"}
+
+
+def test_a_model_without_a_run_of_scale_is_named(tmp_path):
+    results = published_results(datasets=("cora_ml",))
+    large = [r | {"run_id": f"{r['run_id']}-large", "dataset": "synthetic"} for r in results if r["model"] != "gkde"]
+    variants = {r["run_id"]: "" for r in results} | {r["run_id"]: "dataset.num_nodes=9" for r in large}
+    notes = {"numerics": 2, "left_out": {}, "variants": []}
+    save_runs(tmp_path / "runs.parquet", results + large, variants=variants, notes=notes)
+    write_reproduction(tmp_path, figures=False)
+    assert "Left out, for want of a finished run: GKDE." in (tmp_path / "audit.md").read_text()
 
 
 def test_alternatives_are_paired_with_the_default_on_the_same_splits():

@@ -64,6 +64,8 @@ def _scale(runs: Runs) -> Iterator[Block]:
     for variant, table in tables.items():
         shown = [m for m in SHOWN if m in table]
         yield Paragraph(f"`{variant}`")
+        if missing := [name for model, name in MODEL_NAMES.items() if model not in set(table["model"])]:
+            yield Paragraph(f"Left out, for want of a finished run: {', '.join(missing)}.")
         yield Table(
             ["model", "scenario", "runs", "training", "memory", *map(metric_name, shown)],
             [
@@ -111,7 +113,7 @@ def _costs(runs: Runs) -> Iterator[Block]:
     hours = float((alone["train_hours"] + alone["other_hours"]).sum())
     yield Paragraph(
         f"Initialisation 0 alone, which is what `make reproduce-tables` runs by itself, is {alone['runs'].sum():.0f} "
-        f"of these runs and {hours:.2f} h of single processes: on two cores {hours / 2:.1f} h."
+        f"of these runs and {hours:.2f} h of single processes added up: at least {hours / 2:.1f} h on two cores."
     )
     stretches = runs.notes.get("stretches", [])
     if stretches:
