@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ EXAMPLES = """examples:
   make reproduce-tables SPLITS=2 DATASETS=cora_ml MODELS=lop_gpn,gpn_rw JOBS=2
   make reproduce-tables INITS=3 ARGS=--extend   add what outputs/reproduction/runs.parquet does not hold yet
   make report               the report alone, from the results that are there
+  make report ARGS="--add elsewhere/runs.parquet"   and from those of another machine
 
 The same command goes on where it was stopped.
 """
@@ -73,6 +75,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--extend", action="store_true", help="runs that runs.parquet holds count as done, and stay in it"
     )
+    made.add_argument(
+        "--add", action="append", default=[], type=Path, metavar="FILE", help="with --report: another runs.parquet too"
+    )
     made.add_argument("--dry-run", action="store_true", help="stop after the plan")
     made.add_argument("--readme", type=Path, metavar="FILE", help="also bring this README's generated parts up to date")
     made.add_argument("--output-dir", type=Path, default=Path("outputs"))
@@ -122,6 +127,10 @@ def _number(text: str, knob: str, least: int, most: int) -> int:
 def _reproduce(options: argparse.Namespace) -> bool:
     """Run what is missing, then report on exactly these runs; whether any failed."""
     asked = knobs(options)
+    if options.add:
+        raise InputError("--add does not run anything", expected="it beside --report", hint="--report --add FILE")
+    from joblib import cpu_count
+
     from lopgpn_exp.cli import config_dir  # Hydra, torch and pandas: a mistake in a knob is told without them
     from lopgpn_exp.experiment.conduct import conduct
     from lopgpn_exp.experiment.launchers import JoblibLauncher
@@ -139,6 +148,7 @@ def _reproduce(options: argparse.Namespace) -> bool:
     runs = configs(
         config_dir(), models=asked.models, datasets=available, splits=asked.splits, inits=asked.inits, settings=output
     )
+    whole = len(runs)
     if stored is not None:
         runs = without(runs, set(stored.results["run_id"]))
         _say(f"{_runs_file(options)} holds {len(stored.results)} runs, which are not run again.")
@@ -146,7 +156,8 @@ def _reproduce(options: argparse.Namespace) -> bool:
     attempts = conduct(runs, JoblibLauncher(asked.jobs).attempts, runs[0]) if runs else []
     if options.dry_run:
         return False
-    stretch = {"seconds": round(time.perf_counter() - start), "runs": len(attempts), "jobs": options.jobs}
+    stretch = {"seconds": round(time.perf_counter() - start), "runs": len(attempts), "of": whole}
+    stretch |= {"jobs": options.jobs, "cores": cpu_count()}
     run_ids = [job.run_id for job in identified(runs)]
     _store(options, run_ids, asked, left_out, stored, [stretch] if attempts else [])
     _write(options)
@@ -156,6 +167,8 @@ def _reproduce(options: argparse.Namespace) -> bool:
 def _report(options: argparse.Namespace) -> bool:
     """Report on all runs that are stored or finished."""
     asked = knobs(options)
+    for file in options.add:
+        _add(options, file)
     stored, found = _stored(options), _finished(options, asked)
     if stored is None and not found:
         raise InputError(
@@ -173,11 +186,13 @@ def _report(options: argparse.Namespace) -> bool:
 
 def _stored(options: argparse.Namespace) -> Runs | None:
     """The runs of `runs.parquet`, if there is one."""
+    path = _runs_file(options)
+    return _of_these_numerics(path) if path.is_file() else None
+
+
+def _of_these_numerics(path: Path) -> Runs:
     from lopgpn_exp.report.store import load_runs
 
-    path = _runs_file(options)
-    if not path.is_file():
-        return None
     stored = load_runs(path)
     if stored.notes["numerics"] != NUMERICS_VERSION:
         raise InputError(
@@ -186,6 +201,20 @@ def _stored(options: argparse.Namespace) -> Runs | None:
             hint="make reproduce-tables",
         )
     return stored
+
+
+def _add(options: argparse.Namespace, file: Path) -> None:
+    """Take over the runs of another reproduction."""
+    from lopgpn_exp.report.store import add_runs
+
+    added = _of_these_numerics(file)
+    if _stored(options) is None:
+        _runs_file(options).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, _runs_file(options))
+        return
+    repeat = add_runs(_runs_file(options), file)
+    twice = f"{repeat['runs']} of them made twice, {repeat['same']} with the same metrics to the bit"
+    _say(f"{file} holds {len(added.results)} runs, {twice}.")
 
 
 def _finished(options: argparse.Namespace, asked: Knobs, variant: str = "") -> list[str]:
@@ -259,7 +288,7 @@ def _store(
         raise InputError(
             "no run of the reproduction has finished", expected="at least one", hint="see the messages above"
         )
-    notes = {
+    notes = old | {
         "numerics": NUMERICS_VERSION,
         "left_out": {**old.get("left_out", {}), **left_out},
         "variants": list(also),

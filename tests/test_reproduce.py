@@ -7,15 +7,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lopgpn_exp import reproduce
+from lopgpn_exp import NUMERICS_VERSION, reproduce
 from lopgpn_exp.cli import config_dir
 from lopgpn_exp.experiment import reproduction
 from lopgpn_exp.experiment.build import plan
 from lopgpn_exp.experiment.reproduction import configs, identified
 from lopgpn_exp.experiment.runner import locate, run
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
-from lopgpn_exp.report.store import load_runs
-from tests.published_runs import save_published
+from lopgpn_exp.report.store import load_runs, save_runs
+from tests.published_runs import published_results, save_published
 from tests.test_experiment import outcome
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,6 +45,8 @@ def call(capsys, *words: str) -> tuple[int, str, str]:
         (["--datasets", ","], "DATASETS is empty"),
         (["--report", "--splits", "x"], "SPLITS is 'x'"),
         (["--report"], "no finished runs of the reproduction"),
+        (["--add", "runs.parquet"], "try:      --report --add FILE"),
+        (["--report", "--add", "missing.parquet"], "missing.parquet cannot be read"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )
@@ -165,10 +167,38 @@ def test_extending_runs_only_what_is_not_stored_and_loses_nothing(real_data, mon
     assert sorted(after["split"]) == [0] * 4 + [1] * 4
     pd.testing.assert_frame_equal(after.loc[before.index, before.columns], before)
     assert [stretch["runs"] for stretch in load_runs(file).notes["stretches"]] == [4, 4]
-    assert "for 8 of these runs; started 2 times" in (file.parent / "audit.md").read_text()
+    audit = (file.parent / "audit.md").read_text()
+    assert "on the clock for 4 runs." in audit  # in one go: only the first was the whole of what was asked for
+    assert "for 8 runs; started 2 times" in audit
     code, out, err = call(capsys, *words, "--splits", "2", "--extend")
     assert code == 0, err
     assert " to do" not in out
+
+
+def test_runs_of_another_place_are_added_and_compared(capsys, monkeypatch, tmp_path):
+    """One of 24 runs differs in its accuracy by 2 points, another was not here; nothing is lost, nothing told twice."""
+    here, there = (tmp_path / place / "reproduction" / "runs.parquet" for place in ("here", "there"))
+    save_published(here, datasets=("cora_ml",))
+    (first, *rest) = published_results(datasets=("cora_ml",))
+    first["metrics"] = first["metrics"] | {"id/accuracy": first["metrics"]["id/accuracy"] + 0.02}
+    theirs = [first, *rest, rest[0] | {"split": 1, "run_id": "new"}]
+    theirs = [run | {"seconds": run["seconds"] | {"train": 9.0}} for run in theirs]
+    in_one_go = {"seconds": 7200, "runs": 25, "of": 25, "jobs": "2", "cores": 2}
+    notes = {"numerics": NUMERICS_VERSION, "stretches": [in_one_go]}
+    save_runs(there, theirs, variants={run["run_id"]: "" for run in theirs}, notes=notes)
+    monkeypatch.setattr(reproduce, "_write", lambda options: None)  # the report is the next test's
+    for added in ("24 of them made twice, 23 with the same metrics", "0 of them made twice"):
+        code, out, err = call(capsys, "--report", "--output-dir", str(tmp_path / "here"), "--add", str(there))
+        assert code == 0, err
+        assert added in out
+        stored = load_runs(here)
+        assert len(stored.results) == 25
+        assert stored.results.set_index("run_id").loc[first["run_id"], "id/accuracy"] == first["metrics"]["id/accuracy"]
+        assert stored.notes["stretches"] == [in_one_go]
+        assert stored.notes["repeats"] == [{"runs": 24, "same": 23, "largest": pytest.approx(2.0)}]
+    code, _, err = call(capsys, "--report", "--output-dir", str(tmp_path / "empty"), "--add", str(there))
+    assert code == 0, err
+    assert len(load_runs(tmp_path / "empty" / "reproduction" / "runs.parquet").results) == 25
 
 
 def test_a_dataset_that_cannot_be_had_is_named_and_the_others_go_on(monkeypatch, capsys, tmp_path):

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,9 +14,11 @@ import torch
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.report import arc, concepts, typeset
+from lopgpn_exp.report.appendix import appendix
 from lopgpn_exp.report.audit import NOISE_POINTS, VERDICTS, audit, combined_noise, verdict
 from lopgpn_exp.report.claims import claims
 from lopgpn_exp.report.costs import costs
+from lopgpn_exp.report.document import to_markdown
 from lopgpn_exp.report.known import known
 from lopgpn_exp.report.outcome import show_reproduction
 from lopgpn_exp.report.published import COLUMNS, public_code, published, published_text
@@ -304,6 +307,25 @@ def test_a_training_that_scenarios_share_is_counted_once():
     ]
     row = costs(pd.DataFrame(rows)).loc["gkde"]
     assert (row["runs"], row["trainings"], row["train_hours"], row["other_hours"]) == (4, 2, 2.0, 1.0)
+
+
+def test_the_time_on_the_clock_is_told_for_one_go_and_for_all(tmp_path):
+    """A stretch that ran all that was asked for is the command in one go; an older note does not say what was."""
+    save_published(tmp_path / "runs.parquet", datasets=("cora_ml",))
+    runs = load_runs(tmp_path / "runs.parquet")
+    stretches = [
+        {"seconds": 9000, "runs": 30, "jobs": "2"},
+        {"seconds": 3600, "runs": 24, "of": 24, "jobs": "all", "cores": 2},
+        {"seconds": 1800, "runs": 5, "of": 24, "jobs": "1", "cores": 2},
+    ]
+    repeats = [{"runs": 24, "same": 22, "largest": 0.25}, {"runs": 3, "same": 3, "largest": 0.0}]
+    text = to_markdown(list(appendix(replace(runs, notes={"stretches": stretches, "repeats": repeats}))))
+    assert "in one go, JOBS=all on 2 cores: 1.00 h on the clock for 24 runs." in text
+    assert "took 4.00 h on the clock for 59 runs; started 3 times." in text
+    assert "24 of these runs were made twice, in another place and from nothing. In 22 of them" in text
+    assert "differ by up to 0.25 points" in text
+    assert "In 3 of them no metric differs by a bit." in text
+    assert text.count("0.01 h (17 %)") == 6  # each of the six models: two trainings of 11 seconds and four times 2
 
 
 def test_known_cells_exist_and_are_backed_by_the_public_code():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -85,43 +86,60 @@ def _scale(runs: Runs) -> Iterator[Block]:
 
 def _costs(runs: Runs) -> Iterator[Block]:
     table = costs(runs.main)
+    first = costs(runs.main[runs.main["init"] == 0]).reindex(table.index)
+    table["first_hours"] = (first["train_hours"] + first["other_hours"]).fillna(0.0)
+    total = table[["runs", "trainings", "train_hours", "other_hours", "first_hours"]].sum()
     rows = [
-        [
-            MODEL_NAMES[model],
-            f"{row.runs:.0f}",
-            f"{row.trainings:.0f}",
-            f"{row.train_hours:.2f} h",
-            f"{row.other_hours:.2f} h",
-            f"{row.mean_epochs:.0f}",
-            f"{row.peak_mb / 1000:.1f} GB",
-        ]
+        [*_cost(MODEL_NAMES[model], row, total), f"{row.mean_epochs:.0f}", f"{row.peak_mb / 1000:.1f} GB"]
         for model in MODEL_NAMES
         if model in table.index
         for row in [table.loc[model]]
     ]
-    total = table[["runs", "trainings", "train_hours", "other_hours"]].sum()
-    sums = [f"{total.runs:.0f}", f"{total.trainings:.0f}", f"{total.train_hours:.2f} h", f"{total.other_hours:.2f} h"]
     yield Heading(2, "What all runs took")
     yield Paragraph(
-        "Seconds of single processes added up; runs went several at once. The feature scenarios train nothing."
+        "Seconds of single processes added up; runs went several at once. The feature scenarios train nothing. One "
+        "initialisation is what `make reproduce-tables` runs by itself."
     )
-    yield Table(
-        ["model", "runs", "trainings", "training", "loading and evaluating", "mean epochs", "largest memory"],
-        [*rows, ["all", *sums, "", ""]],
-    )
-    alone = costs(runs.main[runs.main["init"] == 0])
-    hours = float((alone["train_hours"] + alone["other_hours"]).sum())
-    yield Paragraph(
-        f"Initialisation 0 alone, which is what `make reproduce-tables` runs by itself, is {alone['runs'].sum():.0f} "
-        f"of these runs and {hours:.2f} h of single processes added up: at least {hours / 2:.1f} h on two cores."
-    )
-    stretches = runs.notes.get("stretches", [])
-    if stretches:
-        hours = sum(stretch["seconds"] for stretch in stretches) / 3600
-        done = sum(stretch["runs"] for stretch in stretches)
-        times = "once" if len(stretches) == 1 else f"{len(stretches)} times, each going on where the last one stopped"
+    head = ["model", "runs", "trainings", "training", "loading and evaluating", "one initialisation"]
+    yield Table([*head, "mean epochs", "largest memory"], [*rows, [*_cost("all", total, total), "", ""]])
+    yield from _on_the_clock(runs.notes.get("stretches", []))
+    yield from _made_twice(runs.notes.get("repeats", []))
+
+
+def _cost(name: str, row: pd.Series, total: pd.Series) -> list[str]:
+    share = 100 * row.first_hours / total.first_hours if total.first_hours else 0
+    hours = [f"{row.train_hours:.2f} h", f"{row.other_hours:.2f} h", f"{row.first_hours:.2f} h ({share:.0f} %)"]
+    return [name, f"{row.runs:.0f}", f"{row.trainings:.0f}", *hours]
+
+
+def _on_the_clock(stretches: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+    """Once without a break, if it was, and all stretches together."""
+    in_one_go = [each for each in stretches if each["runs"] == each.get("of")]
+    if in_one_go:
+        most = max(in_one_go, key=lambda each: each["runs"])
         yield Paragraph(
-            f"`make reproduce-tables` took {hours:.2f} h on the clock for {done} of these runs; started {times}."
+            f"`make reproduce-tables` in one go, JOBS={most['jobs']} on {most['cores']} cores: {_hours([most])} on the "
+            f"clock for {most['runs']} runs."
+        )
+    if len(stretches) > 1:
+        yield Paragraph(
+            f"With all that was added the command took {_hours(stretches)} on the clock for "
+            f"{sum(each['runs'] for each in stretches)} runs; started {len(stretches)} times."
+        )
+
+
+def _hours(stretches: Sequence[Mapping[str, Any]]) -> str:
+    return f"{sum(each['seconds'] for each in stretches) / 3600:.2f} h"
+
+
+def _made_twice(repeats: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+    if repeats:
+        yield Heading(2, "The same runs, made again")
+    for each in repeats:
+        rest = f"; in the others accuracies and AUC-ROCs differ by up to {each['largest']:.2g} points"
+        yield Paragraph(
+            f"{each['runs']} of these runs were made twice, in another place and from nothing. In {each['same']} of "
+            f"them no metric differs by a bit{'' if each['same'] == each['runs'] else rest}."
         )
 
 

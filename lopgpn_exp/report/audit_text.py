@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pandas as pd
 
 from lopgpn_exp.report.appendix import appendix, number
-from lopgpn_exp.report.audit import RULE, VERDICTS, combined_noise, counts
+from lopgpn_exp.report.audit import NOISE_POINTS, RULE, VERDICTS, combined_noise, counts
 from lopgpn_exp.report.claims import Claim
 from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Picture, Table
 from lopgpn_exp.report.known import Entry, known
@@ -65,12 +65,26 @@ def summary(runs: Runs, table: pd.DataFrame, claims: list[Claim]) -> Iterator[Bl
             "are as uncertain as ours, a difference is sqrt(2) times as uncertain, and "
             f"{100 * combined_noise(comparable).mean():.0f} % are within noise."
         )
+        yield from _beside_public_code(comparable)
     yield Paragraph(RULE)
     if claims:
         yield Table(
             ["claim of the paper", "", "evidence in our results"],
             [[c.name, f"**{c.verdict}**", c.evidence] for c in claims],
             9,
+        )
+
+
+def _beside_public_code(table: pd.DataFrame) -> Iterator[Block]:
+    """How near the authors' own code comes, by the same measure: what more than that can be asked of anyone."""
+    both = table[table["public_code"].notna()]
+    if len(both):
+        theirs = (both["public_code"] - both["published"]).abs() <= NOISE_POINTS
+        ours = both["difference"].abs() <= NOISE_POINTS
+        yield Paragraph(
+            f"The public code itself was run on {len(both)} of these cells, on 1 or 2 splits each: within "
+            f"{NOISE_POINTS:g} points of the published value are {100 * theirs.mean():.0f} % of its values, and "
+            f"{100 * ours.mean():.0f} % of ours."
         )
 
 

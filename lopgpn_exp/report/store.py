@@ -17,6 +17,7 @@ from lopgpn_exp.report.names import DATASET_NAMES
 
 KEYS = ["dataset", "model", "scenario", "split", "init", "variant", "run_id"]
 NOTES = b"lopgpn_exp"
+METRICS = ("val/", "test/", "id/", "ood/", "change/")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Runs:
 
     `variant` is empty for a run of the default config; else it names the overrides that make it another run. `notes`
     holds what the runs cannot tell: `numerics`, their numerics version; `left_out`, the datasets that could not be
-    had; `stretches`, how long the command took each time it ran some of them.
+    had; `stretches`, how long the command took each time it ran some of them; `repeats`, how runs made twice compare.
     """
 
     results: pd.DataFrame
@@ -59,7 +60,49 @@ def save_runs(
     # By what a run is, not by its id: a default run of another config takes the old one's place, never half of it.
     kept = {_kind_of(row): row for row in pq.read_table(path).to_pylist()} if extend else {}
     new = (_row(result, variants[result["run_id"]]) for result in results)
-    rows = list((kept | {_kind_of(row): row for row in new}).values())
+    _write(path, kept | {_kind_of(row): row for row in new}, notes)
+
+
+def add_runs(path: Path, other: Path) -> dict[str, Any]:
+    """Take the runs of another such file into this one, and say how those that both hold compare.
+
+    Of a run that both hold the other file's stays, with its seconds. Returns, and notes under `repeats`, how many runs
+    were made twice (`runs`: those whose seconds are others too), in how many of them no metric differs by a bit
+    (`same`), and for the rest the largest difference of an accuracy or an AUC-ROC in points (`largest`).
+    """
+    here, there = load_runs(path), load_runs(other)
+    kept, new = ({_kind_of(row): row for row in pq.read_table(file).to_pylist()} for file in (path, other))
+    both = [(kept[kind], row) for kind, row in new.items() if kept.get(kind, {}).get("run_id") == row["run_id"]]
+    apart = [_apart(first, second) for first, second in both if _seconds(first) != _seconds(second)]
+    repeat = {"runs": len(apart), "same": apart.count(None), "largest": max(filter(None, apart), default=0.0)}
+    notes = here.notes | {
+        "left_out": {**there.notes.get("left_out", {}), **here.notes.get("left_out", {})},
+        **{key: _joined(here.notes.get(key, []), there.notes.get(key, [])) for key in ("variants", "stretches")},
+        "repeats": _joined(here.notes.get("repeats", []), [repeat] if apart else []),
+    }
+    _write(path, kept | new, notes)
+    return repeat
+
+
+def _seconds(row: Mapping[str, Any]) -> dict[str, float]:
+    return {key: value for key, value in row.items() if key.startswith("seconds/")}
+
+
+def _joined(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    return [*first, *(each for each in second if each not in first)]
+
+
+def _apart(first: Mapping[str, Any], second: Mapping[str, Any]) -> float | None:
+    """None if two runs have the same metrics to the bit; else the largest difference of those that tables show."""
+    metrics = [key for key in first if key.startswith(METRICS) and first[key] is not None]
+    if all(first[key] == second.get(key) for key in metrics):
+        return None
+    shown = [key for key in metrics if key.endswith("/accuracy") or key.startswith("ood/auroc/")]
+    return max(100 * abs(first[key] - second[key]) for key in shown)
+
+
+def _write(path: Path, by_kind: Mapping[tuple[Any, ...], Mapping[str, Any]], notes: Mapping[str, Any]) -> None:
+    rows = list(by_kind.values())
     columns = [*KEYS, *sorted({column for row in rows for column in row} - set(KEYS))]
     rows.sort(key=lambda row: [row[key] for key in KEYS])
     table = pa.table(
