@@ -15,6 +15,7 @@ import pytest
 import yaml
 from scipy import stats
 
+from lopgpn_exp import cli, training
 from lopgpn_exp.experiment import sweep
 from lopgpn_exp.experiment.collect import load_curves, load_results
 from lopgpn_exp.experiment.jobs import Job
@@ -204,6 +205,43 @@ def test_a_sweep_of_impossible_runs_says_why_before_anything_runs(command):  # n
     assert code == 1
     assert "1 cannot be run: split.index is 99" in out
     assert len(load_results("outputs")) == 1
+
+
+def _with_own_split(parts: str) -> None:
+    """A ring of twelve nodes of two classes, whose file says which node is of which part."""
+    rows = [f"n{at},{'ab'[at % 2]},{part},{at % 2 + at / 100}" for at, part in enumerate(parts.split())]
+    Path("nodes.csv").write_text("\n".join(["id,label,split,x", *rows]))
+    Path("edges.csv").write_text("\n".join(["source,target", *(f"n{at},n{(at + 1) % 12}" for at in range(12))]))
+
+
+OWN = ["dataset=custom", "dataset.path=nodes.csv", "dataset.edges=edges.csv", "model=gkde", "ood=none", "tracking=none"]
+
+
+@pytest.mark.parametrize(
+    ("words", "left_out"), [([], 9), (["split.index=3,0"], 1)], ids=["by itself", "asked for, the missing one first"]
+)
+def test_a_sweep_over_data_with_one_split_of_its_own_has_that_one(command, words, left_out):  # noqa: F811
+    _with_own_split("train train val val " + "test " * 8)
+    code, out, err = command(*OWN, *words, "-m")
+    assert code == 0, err
+    assert planned(out) == (1, 0, 1)
+    assert f"Further splits are left out, {left_out} runs" in out
+    assert load_results("outputs")["split"].tolist() == [0]
+
+
+def test_a_split_that_data_has_not_is_still_an_error_by_itself(command):  # noqa: F811
+    _with_own_split("train train val val " + "test " * 8)
+    code, out, _ = command(*OWN, "split.index=3", "-m")
+    assert code == 1
+    assert "the data brings one split of its own" in out
+
+
+def test_a_split_with_nothing_to_test_is_told_before_training(command, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(training, "fit", lambda *_, **__: pytest.fail("trained"))
+    _with_own_split("train " * 6 + "val " * 6)
+    code, _, err = command(*OWN)
+    assert code == cli.USER_MISTAKE
+    assert "the split has no labelled test nodes" in err
 
 
 def test_an_estimate_speaks_only_of_what_past_runs_tell():

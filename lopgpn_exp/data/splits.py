@@ -9,6 +9,10 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Part
 
 
+class OneSplitError(InputError):
+    """The data brings a split of its own, so that there is no second one: a sweep over splits goes on without it."""
+
+
 def random_split(
     graph: Graph,
     *,
@@ -80,7 +84,7 @@ def own_split(
     if graph.official_part is None:
         return random_split(graph, index=index, count=count, train=train, val=val, test=test, unused=unused)
     if index != 0:
-        raise InputError(
+        raise OneSplitError(
             f"split.index is {index}, and the data brings one split of its own",
             expected="index 0, or a random split in its place",
             hint="split=official, or split=random",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from lopgpn_exp.errors import InputError
@@ -33,17 +33,23 @@ def evaluate(posterior: Posterior, graph: Graph) -> Evaluation:
     `test/*` and the curves are over all test nodes whose class the model knows; `id/*` and `ood/*` exist where the
     graph has OOD test nodes. A measure that the posterior does not have appears nowhere.
     """
+    test = tested(graph)
     table = predictions(posterior, graph)
-    known = (graph.labels < graph.num_classes).numpy() & (graph.labels >= 0).numpy()
-    test = (table["part"] == "test").to_numpy() & known
-    if not test.any():
-        raise InputError("the split has no labelled test nodes", expected="at least one", hint="split=random")
     metrics, curves = _classification(posterior, graph, table, test)
     metrics |= _validation(posterior, graph)
     if table["is_ood"].any():
         metrics |= _detection(table[(table["part"] == "test").to_numpy() & (graph.labels >= 0).numpy()])
     _check_finite(metrics)
     return Evaluation(metrics, curves, table)
+
+
+def tested(graph: Graph) -> Bool[np.ndarray, " nodes"]:
+    """Which test nodes have a class that the model knows. That there are none can be told before any training."""
+    known = (graph.labels < graph.num_classes) & (graph.labels >= 0)
+    test = ((graph.part == Part.TEST) & known).numpy()
+    if not test.any():
+        raise InputError("the split has no labelled test nodes", expected="at least one", hint="split=random")
+    return test
 
 
 def predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:

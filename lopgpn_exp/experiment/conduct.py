@@ -33,11 +33,12 @@ def conduct(
     tracker = None
     if plans and settings.tracking.enabled and not settings.dry_run:
         tracker = Tracker(settings.tracking.uri, settings.tracking.experiment, output_dir)
-    jobs, unreadable = surveyed(plans)
-    attempts += unreadable
+    survey = surveyed(plans)
+    jobs = survey.jobs
+    attempts += survey.impossible
     todo = [job for job in jobs if not job.done]
     groups = shared_trainings(todo)
-    show_plan(jobs, attempts, trainings=len(groups), history=load_results(output_dir))
+    show_plan(jobs, attempts, survey.beyond, trainings=len(groups), history=load_results(output_dir))
     if settings.dry_run:
         return []
     if not jobs:

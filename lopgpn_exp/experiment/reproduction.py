@@ -82,7 +82,7 @@ def identified(runs: Sequence[DictConfig]) -> list[Job]:
     plans, impossible = planned(runs)
     if impossible:
         raise InputError(str(impossible[0].error), expected="a config that can be run")
-    return surveyed(plans)[0]
+    return surveyed(plans).jobs
 
 
 def without(runs: Sequence[DictConfig], run_ids: Collection[str]) -> list[DictConfig]:

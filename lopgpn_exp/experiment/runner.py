@@ -82,12 +82,13 @@ def run(plan: Plan, *, read: Callable[[Plan], Graph] = read_dataset) -> Outcome:
 
 def _carried_out(located: Located) -> dict[str, Any]:
     """Train, evaluate and write; the result."""
-    from lopgpn_exp.evaluation import evaluate  # pandas and Lightning: a finished run does without
+    from lopgpn_exp.evaluation import evaluate, tested  # pandas and Lightning: a finished run does without
     from lopgpn_exp.experiment.checkpoint import load_model
 
     plan = located.plan
     if plan.stage is not Stage.none:
         import_module("lopgpn_exp.evaluation.detection")  # scikit-learn: now, so that no phase is charged for it
+    tested(located.trained_on)  # a split with nothing to test is told before it is trained on
     trained = _trained(located)
     start = time.perf_counter()
     graph = plan.scenario_transform(located.clean) if plan.stage is Stage.evaluation else located.trained_on

@@ -7,13 +7,14 @@ import json
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from lopgpn_exp.data.splits import OneSplitError
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.experiment.build import Plan, plan
 from lopgpn_exp.experiment.jobs import Attempt, Job, record_failure
@@ -48,16 +49,30 @@ def planned(configs: Sequence[DictConfig]) -> tuple[list[Plan], list[Attempt]]:
     return plans, impossible
 
 
-def surveyed(plans: Sequence[Plan]) -> tuple[list[Job], list[Attempt]]:
-    """The jobs of a sweep, each identity once, and what cannot be started: a missing dataset, a split it has not."""
+@dataclass(frozen=True)
+class Survey:
+    """The jobs of a sweep, each identity once, and what is none.
+
+    `impossible` cannot be started: a missing dataset, a split it has not. `beyond` are further splits of data that
+    brings its own, beside a job on that one: the axis has fewer steps there.
+    """
+
+    jobs: list[Job]
+    impossible: list[Attempt]
+    beyond: list[Attempt]
+
+
+def surveyed(plans: Sequence[Plan]) -> Survey:
+    """Read the data of plans, and name their runs."""
     jobs: dict[str, Job] = {}
-    impossible = []
+    refused, with_jobs = [], set()
     for each in _sharing_graphs(plans):
         try:
             located = locate(each, read=_reader)
         except InputError as error:
-            impossible.append(Attempt(_unnamed(each.resolved), 0.0, str(error)))
+            refused.append((each.dataset_key, error, Attempt(_unnamed(each.resolved), 0.0, str(error))))
             continue
+        with_jobs.add(each.dataset_key)
         quiet = {**each.resolved["trainer"], "progress": False}  # the sweep has a bar of its own
         jobs[located.run_id] = Job(
             config={**each.resolved, "trainer": quiet},
@@ -68,7 +83,10 @@ def surveyed(plans: Sequence[Plan]) -> tuple[list[Job], list[Attempt]]:
             folder=located.folder,
             done=located.is_finished and not each.force,
         )
-    return list(jobs.values()), impossible
+    impossible, beyond = [], []
+    for data, error, attempt in refused:
+        (beyond if isinstance(error, OneSplitError) and data in with_jobs else impossible).append(attempt)
+    return Survey(list(jobs.values()), impossible, beyond)
 
 
 def _sharing_graphs(plans: Sequence[Plan]) -> Iterator[Plan]:

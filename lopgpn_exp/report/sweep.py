@@ -24,12 +24,16 @@ WIDEST = 1000  # columns of a terminal
 AUROC = {f"ood/auroc/{measure}": MEASURE_NAMES[measure] for measure in ("tu", "au", "eu", "eu_pc", "eu_so")}
 
 
-def show_plan(jobs: Sequence[Any], impossible: Sequence[Any], *, trainings: int, history: pd.DataFrame) -> None:
+def show_plan(
+    jobs: Sequence[Any], impossible: Sequence[Any], beyond: Sequence[Any], *, trainings: int, history: pd.DataFrame
+) -> None:
     """How much there is to do, and how long runs of the same kind took before."""
     todo = [job for job in jobs if not job.done]
     lines = [f"{len(jobs) + len(impossible)} runs: {len(jobs) - len(todo)} already done, {len(todo)} to do"]
     if todo:
         lines.append(f"{trainings} trainings serve the {len(todo)} runs; {estimate(todo, history)}")
+    if beyond:
+        lines.append(f"Further splits are left out, {len(beyond)} runs: the data brings one of its own.")
     if impossible:
         lines.append(f"{len(impossible)} cannot be run: {impossible[0].error.splitlines()[0]}")
     Console(highlight=False).print("\n".join(["", *lines]))
