@@ -121,6 +121,16 @@ def test_the_interval_of_an_area_is_as_wide_as_hanley_and_mcneil_have_it():
     assert (scores["high"] - scores["low"]) / 3.92 == pytest.approx(np.sqrt(variance), rel=0.15)
 
 
+def test_the_interval_of_an_area_ends_at_one():
+    """The nodes that the bound ranks highest, all but one, are OOD: an area of 0.99 with a spread beyond 1."""
+    posterior, predictions = pooled()
+    ranks = pd.Series(posterior.eu_so().numpy()).rank(ascending=False)
+    nearly = predictions.assign(is_ood=ranks.isin([*range(1, 20), 25]), label=1, part="test")
+    scores = tightness(posterior, nearly, most=None, num_draws=4, seed=0).scores.set_index(["metric", "bound"])
+    upper = scores.loc[("ood/auroc", "upper")]
+    assert 0.95 < upper["low"] < upper["value"] < upper["high"] == 1
+
+
 @pytest.mark.parametrize("is_ood", [True, False])
 def test_where_nothing_can_be_told_apart_there_is_no_area(is_ood):
     posterior, predictions = pooled()

@@ -287,6 +287,21 @@ def test_mistakes_are_one_message(here, capsys, tmp_path):
     assert not (tmp_path / "predictions.csv").exists()
 
 
+def test_a_mistake_in_a_changed_graph_is_told_in_the_commands_own_words(here, capsys, tmp_path):
+    _, words = here
+    write_tables(tmp_path)
+    graph = ["--graph", str(tmp_path / "nodes.csv")]
+    assert "try:      --edges edges.csv" in told(predict.main, [*words, *graph], capsys)
+    assert "try:      --edges FILE" in told(predict.main, [*words, *graph, "--edges", "no.csv"], capsys)
+    assert "--edges is no.xlsx" in told(predict.main, [*words, *graph, "--edges", "no.xlsx"], capsys)
+    assert "try:      --graph FILE" in told(predict.main, [*words, "--graph", "no.pt"], capsys)
+    edges = pd.read_csv(tmp_path / "edges.csv").rename(columns={"source": "origin"})
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    message = told(predict.main, [*words, *graph, "--edges", str(tmp_path / "edges.csv")], capsys)
+    assert "columns named as in the file that the run was made from" in message
+    assert "dataset." not in message
+
+
 def test_what_a_run_lost_is_said(trained, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder, name = trained

@@ -164,6 +164,33 @@ def test_mlflow_has_a_parent_with_aggregates_and_a_failed_child(command, monkeyp
 
 
 @pytest.mark.filterwarnings("ignore")  # MLflow's own
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_sweep_that_is_stopped_does_not_count_as_running(command, monkeypatch, number, expected):  # noqa: F811
+    from mlflow.tracking import MlflowClient
+
+    words = [*[w for w in TINY if w != "tracking=none"], "model=gkde", "split.index=0,1", "ood=none", "-m"]
+    original = sweep.run
+
+    def stopped(plan, **options):
+        if plan.split == 1:
+            os.kill(os.getpid(), number)
+        return original(plan, **options)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "run", stopped)
+        assert command(*words)[0] == expected
+    assert signal.getsignal(signal.SIGTERM) is before
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/outputs/mlflow.db")
+    experiment = client.get_experiment_by_name("lopgpn_exp").experiment_id
+    assert [run.info.status for run in client.search_runs([experiment], "tags.kind = 'sweep'")] == ["KILLED"]
+    code, out, err = command(*words)
+    assert code == 0, err
+    assert planned(out) == (2, 1, 1)
+    assert [run.info.status for run in client.search_runs([experiment], "tags.kind = 'sweep'")] == ["FINISHED"]
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
 def test_a_newer_sweep_takes_the_place_of_an_older_ones_summary(command):  # noqa: F811
     from mlflow.tracking import MlflowClient
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -45,12 +48,12 @@ def conduct(
         show_outcome(load_results(output_dir, run_ids=()), attempts)
         return attempts
     sweep = sweep_of(jobs, output_dir)
-    if tracker:
-        tracker.open_sweep(sweep)
-        for job in jobs:
-            if job.done:
-                tracker.add(job.folder, job.config, job.title)
-    with SweepBar(len(todo)) as bar:
+    with _told_if_stopped(tracker), SweepBar(len(todo)) as bar:
+        if tracker:
+            tracker.open_sweep(sweep)
+            for job in jobs:
+                if job.done:
+                    tracker.add(job.folder, job.config, job.title)
         for finished in carry_out(groups):
             attempts += finished
             bar.advance(finished)
@@ -64,3 +67,17 @@ def conduct(
         tracker.close_sweep(results, curves)
         show_links(tracker.links(set(results["dataset"])), ui=tracker.ui)
     return attempts
+
+
+@contextmanager
+def _told_if_stopped(tracker: Tracker | None) -> Iterator[None]:
+    """SIGTERM ends a sweep as Ctrl-C does, and either leaves its parent run as KILLED, not as one that still runs."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if tracker:
+            tracker.abandon_sweep()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -95,14 +95,27 @@ def changed_graph(run: Finished, path: Path, edges: Path | None) -> tuple[Graph,
         classes = tuple(str(number) for number in range(run.num_classes))
         legend = Legend(np.empty(0, dtype=object), classes, tuple(str(at) for at in range(run.num_features)))
     named = {name: options[f"{name}_column"] for name in CUSTOM_COLUMNS if f"{name}_column" in options}
-    graph, notes = read_like(
-        legend,
-        num_classes=run.num_classes,
-        path=str(path),
-        edges=None if edges is None else str(edges),
-        columns=Columns(**named),
-    )
+    try:
+        graph, notes = read_like(
+            legend,
+            num_classes=run.num_classes,
+            path=str(path),
+            edges=None if edges is None else str(edges),
+            columns=Columns(**named),
+        )
+    except InputError as error:
+        raise _of_the_command(error) from None
     return graph.replace(part=_parts_of(run, graph)), notes + more
+
+
+def _of_the_command(error: InputError) -> InputError:
+    """A mistake in a file, told by a command that has options and no config."""
+    what, hint = error.what, error.hint
+    for ours, theirs in {"dataset.path=": "--graph ", "dataset.edges=": "--edges ", "dataset.edges": "--edges"}.items():
+        what, hint = what.replace(ours, theirs), hint.replace(ours, theirs)
+    if "dataset." in hint:  # which columns there are was said once, when the run was made
+        hint = "columns named as in the file that the run was made from"
+    return InputError(what, expected=error.expected, hint=hint)
 
 
 def _parts_of(run: Finished, graph: Graph) -> torch.Tensor:

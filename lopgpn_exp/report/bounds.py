@@ -86,7 +86,8 @@ def _scores(nodes: pd.DataFrame, known: np.ndarray, seed: int) -> pd.DataFrame:
     for name, function in functions.items():
         metric, _, bound = name.rpartition("/")
         value, reference = float(function(once)[0]), float(functions[f"{metric}/{SURROGATE}"](once)[0])
-        row = {"metric": metric, "bound": bound, "value": value} | _interval(value, spread[name])
+        row = {"metric": metric, "bound": bound, "value": value}
+        row |= {end: min(max(at, 0.0), 1.0) for end, at in _interval(value, spread[name]).items()}
         if bound != SURROGATE:
             apart = _interval(value - reference, spread[name] - spread[f"{metric}/{SURROGATE}"])
             row |= {"difference": value - reference} | {f"difference_{end}": apart[end] for end in apart}

@@ -49,14 +49,19 @@ class RawGraph:
 
 
 @contextmanager
-def told_of(path: Path, *, damage: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Whatever a parser makes of a damaged or foreign file becomes one message that names the file."""
+def told_of(path: Path, *, damage: tuple[type[Exception], ...], option: str = "dataset.path") -> Iterator[None]:
+    """Whatever a parser makes of a damaged or foreign file becomes one message that names the file.
+
+    Args:
+        damage: what the parser raises.
+        option: which value of the config named the file.
+    """
     try:
         yield
     except InputError as error:
         raise InputError(f"{path}: {error.what}", expected=error.expected, hint=error.hint) from None
     except FileNotFoundError:
-        raise InputError(f"there is no file {path}", expected=FORMATS, hint="dataset.path=FILE") from None
+        raise InputError(f"there is no file {path}", expected=FORMATS, hint=f"{option}=FILE") from None
     except damage as error:
         detail = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise InputError(

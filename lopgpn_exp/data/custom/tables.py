@@ -58,7 +58,7 @@ def read_tables(
         matrix = _features(table, chosen, ids)
         labels = _texts(table, columns.label) if columns.label in named else None
         part = _part(table, columns.split, ids) if columns.split in named else None
-    with told_of(edges, damage=DAMAGE):
+    with told_of(edges, damage=DAMAGE, option="dataset.edges"):
         links, more = _edges(edges, columns, keys)
     return RawGraph(ids, matrix, tuple(chosen), links, labels, part, notes=notes + more)
 

@@ -115,6 +115,11 @@ class Tracker:
             self.parent = self._create(sweep.name, {"run_id": sweep.id, "kind": "sweep"})
         self.sweep = sweep
 
+    def abandon_sweep(self) -> None:
+        """It was stopped before its end; started again, it is RUNNING again."""
+        if self.parent is not None:
+            self.client.set_terminated(self.parent, "KILLED")
+
     def close_sweep(self, results: pd.DataFrame, curves: pd.DataFrame) -> None:
         """Means and files on the parent; a summary run a dataset and model, whose lines the dashboards draw.
 
