@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lopgpn_exp import NUMERICS_VERSION
-from lopgpn_exp.errors import InputError, mistakes_told, nearest
-from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
+from lopgpn_exp.errors import InputError, mistakes_told
+from lopgpn_exp.experiment.knobs import Knobs, knobs
+from lopgpn_exp.report.names import DATASET_NAMES
 
 if TYPE_CHECKING:
     from lopgpn_exp.report.store import Runs
@@ -28,20 +28,7 @@ EXAMPLES = """examples:
 
 The same command goes on where it was stopped.
 """
-MOST_SPLITS = 10
 FAILED = 1
-
-
-@dataclass(frozen=True)
-class Knobs:
-    """What was asked for, checked."""
-
-    models: tuple[str, ...]
-    datasets: tuple[str, ...]
-    splits: int
-    inits: int
-    jobs: int
-    also: tuple[str, ...]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -82,46 +69,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--readme", type=Path, metavar="FILE", help="also bring this README's generated parts up to date")
     made.add_argument("--output-dir", type=Path, default=Path("outputs"))
     return made
-
-
-def knobs(options: argparse.Namespace) -> Knobs:
-    return Knobs(
-        models=_chosen(options.models, MODEL_NAMES, "MODELS"),
-        datasets=_chosen(options.datasets, DATASET_NAMES, "DATASETS"),
-        splits=_number(options.splits, "SPLITS", 1, MOST_SPLITS),
-        inits=_number(options.inits, "INITS", 1, 100),
-        jobs=-1 if options.jobs == "all" else _number(options.jobs, "JOBS", 1, 1024),
-        also=tuple(options.also),
-    )
-
-
-def _chosen(text: str, names: Sequence[str] | dict[str, str], knob: str) -> tuple[str, ...]:
-    if text == "all":
-        return tuple(names)
-    wanted = text.replace(",", " ").split()
-    for name in wanted:
-        if name not in names:
-            close = nearest(name, names)
-            raise InputError(
-                f"{knob} names {name!r}",
-                expected="some of " + ", ".join(names),
-                hint=f"{knob}={close}" if close else "",
-            )
-    if not wanted:
-        raise InputError(f"{knob} is empty", expected="some of " + ", ".join(names), hint=f"{knob}={next(iter(names))}")
-    return tuple(name for name in names if name in wanted)
-
-
-def _number(text: str, knob: str, least: int, most: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if not least <= value <= most:
-        raise InputError(
-            f"{knob} is {text!r}", expected=f"a whole number from {least} to {most}", hint=f"{knob}={max(least, 2)}"
-        )
-    return value
 
 
 def _reproduce(options: argparse.Namespace) -> bool:

@@ -195,7 +195,7 @@ def test_runs_of_another_place_are_added_and_compared(capsys, monkeypatch, tmp_p
         assert len(stored.results) == 25
         assert stored.results.set_index("run_id").loc[first["run_id"], "id/accuracy"] == first["metrics"]["id/accuracy"]
         assert stored.notes["stretches"] == [in_one_go]
-        assert stored.notes["repeats"] == [{"runs": 24, "same": 23, "largest": pytest.approx(2.0)}]
+        assert stored.notes["repeats"] == [{"runs": 24, "same": 23, "splits": [0], "largest": pytest.approx(2.0)}]
     code, _, err = call(capsys, "--report", "--output-dir", str(tmp_path / "empty"), "--add", str(there))
     assert code == 0, err
     assert len(load_runs(tmp_path / "empty" / "reproduction" / "runs.parquet").results) == 25

@@ -318,12 +318,13 @@ def test_the_time_on_the_clock_is_told_for_one_go_and_for_all(tmp_path):
         {"seconds": 3600, "runs": 24, "of": 24, "jobs": "all", "cores": 2},
         {"seconds": 1800, "runs": 5, "of": 24, "jobs": "1", "cores": 2},
     ]
-    repeats = [{"runs": 24, "same": 22, "largest": 0.25}, {"runs": 3, "same": 3, "largest": 0.0}]
+    some, all_of_them = {"runs": 24, "same": 22, "splits": [0, 3], "largest": 0.25}, {"runs": 3, "same": 3}
+    repeats = [some, all_of_them | {"splits": [], "largest": 0.0}]
     text = to_markdown(list(appendix(replace(runs, notes={"stretches": stretches, "repeats": repeats}))))
     assert "in one go, JOBS=all on 2 cores: 1.00 h on the clock for 24 runs." in text
     assert "took 4.00 h on the clock for 59 runs; started 3 times." in text
     assert "24 of these runs were made twice, in another place and from nothing. In 22 of them" in text
-    assert "differ by up to 0.25 points" in text
+    assert "in the others, of splits 0, 3, accuracies and AUC-ROCs differ by up to 0.25 points" in text
     assert "In 3 of them no metric differs by a bit." in text
     assert text.count("0.01 h (17 %)") == 6  # each of the six models: two trainings of 11 seconds and four times 2
 

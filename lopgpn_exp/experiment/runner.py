@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -190,4 +191,14 @@ def peak_rss_mb() -> float:
 
 def versions() -> dict[str, str]:
     packages = ("torch", "torch-geometric", "pytorch-lightning", "numpy", "scipy")
-    return {"lopgpn_exp": __version__, "python": platform.python_version()} | {name: version(name) for name in packages}
+    ours = {"lopgpn_exp": __version__, "python": platform.python_version(), "processor": processor()}
+    return ours | {name: version(name) for name in packages}
+
+
+def processor() -> str:
+    """By its name: another one rounds otherwise, and training carries that a long way."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

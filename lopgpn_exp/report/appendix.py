@@ -136,7 +136,10 @@ def _made_twice(repeats: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     if repeats:
         yield Heading(2, "The same runs, made again")
     for each in repeats:
-        rest = f"; in the others accuracies and AUC-ROCs differ by up to {each['largest']:.2g} points"
+        splits = ", ".join(map(str, each["splits"]))
+        rest = (
+            f"; in the others, of splits {splits}, accuracies and AUC-ROCs differ by up to {each['largest']:.2g} points"
+        )
         yield Paragraph(
             f"{each['runs']} of these runs were made twice, in another place and from nothing. In {each['same']} of "
             f"them no metric differs by a bit{'' if each['same'] == each['runs'] else rest}."

@@ -68,17 +68,26 @@ def add_runs(path: Path, other: Path) -> dict[str, Any]:
 
     Of a run that both hold the other file's stays, with its seconds. Returns, and notes under `repeats`, how many runs
     were made twice (`runs`: those whose seconds are others too), in how many of them no metric differs by a bit
-    (`same`), and for the rest the largest difference of an accuracy or an AUC-ROC in points (`largest`).
+    (`same`), and for the rest their splits and the largest difference of an accuracy or an AUC-ROC in points (`splits`,
+    `largest`).
     """
     here, there = load_runs(path), load_runs(other)
     kept, new = ({_kind_of(row): row for row in pq.read_table(file).to_pylist()} for file in (path, other))
     both = [(kept[kind], row) for kind, row in new.items() if kept.get(kind, {}).get("run_id") == row["run_id"]]
-    apart = [_apart(first, second) for first, second in both if _seconds(first) != _seconds(second)]
-    repeat = {"runs": len(apart), "same": apart.count(None), "largest": max(filter(None, apart), default=0.0)}
+    twice = [(first, second) for first, second in both if _seconds(first) != _seconds(second)]
+    apart = {
+        second["run_id"]: difference for first, second in twice if (difference := _apart(first, second)) is not None
+    }
+    repeat = {
+        "runs": len(twice),
+        "same": len(twice) - len(apart),
+        "splits": sorted({second["split"] for _, second in twice if second["run_id"] in apart}),
+        "largest": max(apart.values(), default=0.0),
+    }
     notes = here.notes | {
         "left_out": {**there.notes.get("left_out", {}), **here.notes.get("left_out", {})},
         **{key: _joined(here.notes.get(key, []), there.notes.get(key, [])) for key in ("variants", "stretches")},
-        "repeats": _joined(here.notes.get("repeats", []), [repeat] if apart else []),
+        "repeats": _joined(here.notes.get("repeats", []), [repeat] if twice else []),
     }
     _write(path, kept | new, notes)
     return repeat
@@ -124,6 +133,7 @@ def _row(result: Mapping[str, Any], variant: str) -> dict[str, Any]:
         | {"variant": variant}
         | result["metrics"]
         | {"epochs": result["epochs"], "peak_rss_mb": result["peak_rss_mb"]}
+        | {key: result["versions"][key] for key in ("processor",) if key in result.get("versions", {})}
         | {f"seconds/{phase}": value for phase, value in result["seconds"].items()}
         | (result["curves"] if result["scenario"] == "none" else {})
     )
