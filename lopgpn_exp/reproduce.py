@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
             failed = _report(options) if options.report else _reproduce(options)
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted. Finished runs are kept; the same command goes on from there.\n")
-        sys.exit(130)
+        sys.exit(128 + signal.SIGINT)
     if failed:
         sys.exit(FAILED)
 
@@ -103,7 +103,8 @@ def _reproduce(options: argparse.Namespace) -> bool:
     attempts = conduct(runs, JoblibLauncher(asked.jobs).attempts, runs[0]) if runs else []
     if options.dry_run:
         return False
-    stretch = {"seconds": round(time.perf_counter() - start), "runs": len(attempts), "of": whole}
+    finished = sum(attempt.error is None for attempt in attempts)
+    stretch = {"seconds": round(time.perf_counter() - start), "runs": finished, "of": whole}
     stretch |= {"jobs": options.jobs, "cores": cpu_count()}
     run_ids = [job.run_id for job in identified(runs)]
     _store(options, run_ids, asked, left_out, stored, [stretch] if attempts else [])
@@ -115,9 +116,9 @@ def _report(options: argparse.Namespace) -> bool:
     """Report on all runs that are stored or finished."""
     asked = knobs(options)
     for file in options.add:
-        _add(options, file)
+        _of_these_numerics(file)  # before anything is written
     stored, found = _stored(options), _finished(options, asked)
-    if stored is None and not found:
+    if stored is None and not found and not options.add:
         raise InputError(
             f"no finished runs of the reproduction in {options.output_dir / 'runs'}, and no {_runs_file(options)}",
             expected="at least one run of the default config on a dataset of the paper",
@@ -126,7 +127,10 @@ def _report(options: argparse.Namespace) -> bool:
     if stored is not None:
         new = len(set(found) - set(stored.results["run_id"]))
         _say(f"{_runs_file(options)} holds {len(stored.results)} runs; {options.output_dir / 'runs'} adds {new}.")
-    _store(options, found, asked, {}, stored)
+    if stored is not None or found:
+        _store(options, found, asked, {}, stored)
+    for file in options.add:
+        _add(options, file)
     _write(options)
     return False
 
@@ -154,14 +158,9 @@ def _add(options: argparse.Namespace, file: Path) -> None:
     """Take over the runs of another reproduction."""
     from lopgpn_exp.report.store import add_runs
 
-    added = _of_these_numerics(file)
-    if _stored(options) is None:
-        _runs_file(options).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, _runs_file(options))
-        return
     repeat = add_runs(_runs_file(options), file)
     twice = f"{repeat['runs']} of them made twice, {repeat['same']} with the same metrics to the bit"
-    _say(f"{file} holds {len(added.results)} runs, {twice}.")
+    _say(f"{file} holds {len(_of_these_numerics(file).results)} runs, {twice}.")
 
 
 def _finished(options: argparse.Namespace, asked: Knobs, variant: str = "") -> list[str]:
@@ -220,7 +219,8 @@ def _store(
     from lopgpn_exp.experiment.reproduction import scale_runs
     from lopgpn_exp.report.store import save_runs
 
-    old = stored.notes if stored else {}
+    held = _stored(options) if stored is not None else None  # as it is now: the runs may have taken hours
+    old = held.notes if held else {}
     also = tuple(dict.fromkeys([*old.get("variants", ()), *asked.also]))
     variants = {}
     for words in also:
@@ -241,7 +241,23 @@ def _store(
         "variants": list(also),
         "stretches": [*old.get("stretches", ()), *stretches],
     }
-    save_runs(_runs_file(options), results, variants=variants, notes=notes, extend=stored is not None)
+    if held is None:
+        _set_aside(_runs_file(options), set(variants))
+    save_runs(_runs_file(options), results, variants=variants, notes=notes, extend=held is not None)
+
+
+def _set_aside(file: Path, run_ids: set[str]) -> None:
+    """Keep an earlier file of other runs, which this one does not go on from."""
+    from lopgpn_exp.report.store import load_runs
+
+    try:
+        others = len(set(load_runs(file).results["run_id"]) - run_ids)
+    except InputError:  # none, or damaged
+        return
+    if others:
+        previous = file.with_name(f"{file.stem}.previous.parquet")
+        file.replace(previous)
+        _say(f"{others} other runs of {file} are kept in {previous}; ARGS=--extend goes on from them.")
 
 
 def _runs_file(options: argparse.Namespace) -> Path:

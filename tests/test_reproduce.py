@@ -1,10 +1,13 @@
 """`python -m lopgpn_exp.reproduce`: the knobs, which runs count, and where the report comes from."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lopgpn_exp import NUMERICS_VERSION, reproduce
@@ -14,7 +17,8 @@ from lopgpn_exp.experiment.build import plan
 from lopgpn_exp.experiment.reproduction import configs, identified
 from lopgpn_exp.experiment.runner import locate, run
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
-from lopgpn_exp.report.store import load_runs, save_runs
+from lopgpn_exp.report.reproduction import write_reproduction
+from lopgpn_exp.report.store import add_runs, load_runs, save_runs
 from tests.published_runs import published_results, save_published
 from tests.test_experiment import outcome
 
@@ -168,8 +172,8 @@ def test_extending_runs_only_what_is_not_stored_and_loses_nothing(real_data, mon
     pd.testing.assert_frame_equal(after.loc[before.index, before.columns], before)
     assert [stretch["runs"] for stretch in load_runs(file).notes["stretches"]] == [4, 4]
     audit = (file.parent / "audit.md").read_text()
-    assert "on the clock for 4 runs." in audit  # in one go: only the first was the whole of what was asked for
-    assert "for 8 runs; started 2 times" in audit
+    assert "for 8 runs, counting those made again; started 2 times" in audit
+    assert "in one go" not in audit  # it was not
     code, out, err = call(capsys, *words, "--splits", "2", "--extend")
     assert code == 0, err
     assert " to do" not in out
@@ -186,7 +190,7 @@ def test_runs_of_another_place_are_added_and_compared(capsys, monkeypatch, tmp_p
     in_one_go = {"seconds": 7200, "runs": 25, "of": 25, "jobs": "2", "cores": 2}
     notes = {"numerics": NUMERICS_VERSION, "stretches": [in_one_go]}
     save_runs(there, theirs, variants={run["run_id"]: "" for run in theirs}, notes=notes)
-    monkeypatch.setattr(reproduce, "_write", lambda options: None)  # the report is the next test's
+    monkeypatch.setattr(reproduce, "_write", lambda options: write_reproduction(here.parent, figures=False))
     for added in ("24 of them made twice, 23 with the same metrics", "0 of them made twice"):
         code, out, err = call(capsys, "--report", "--output-dir", str(tmp_path / "here"), "--add", str(there))
         assert code == 0, err
@@ -196,9 +200,73 @@ def test_runs_of_another_place_are_added_and_compared(capsys, monkeypatch, tmp_p
         assert stored.results.set_index("run_id").loc[first["run_id"], "id/accuracy"] == first["metrics"]["id/accuracy"]
         assert stored.notes["stretches"] == [in_one_go]
         assert stored.notes["repeats"] == [{"runs": 24, "same": 23, "splits": [0], "largest": pytest.approx(2.0)}]
+    audit = (here.parent / "audit.md").read_text()
+    assert "24 of these runs were made a second time. In 23 of them no metric differs by a bit; in the others" in audit
     code, _, err = call(capsys, "--report", "--output-dir", str(tmp_path / "empty"), "--add", str(there))
     assert code == 0, err
     assert len(load_runs(tmp_path / "empty" / "reproduction" / "runs.parquet").results) == 25
+
+
+def test_runs_of_other_data_are_not_taken_in(capsys, tmp_path):
+    """The same model, dataset, split and scenario under another id: other content, or another default."""
+    file = tmp_path / "here" / "reproduction" / "runs.parquet"
+    save_published(file, datasets=("cora_ml",))
+    before = load_runs(file).results
+    theirs = [run | {"run_id": run["run_id"] + "x"} for run in published_results(datasets=("cora_ml",))]
+    variants = {run["run_id"]: "" for run in theirs}
+    save_runs(tmp_path / "other.parquet", theirs, variants=variants, notes={"numerics": NUMERICS_VERSION})
+    words = ["--report", "--output-dir", str(tmp_path / "here"), "--add", str(tmp_path / "other.parquet")]
+    code, _, err = call(capsys, *words)
+    assert code == 2
+    assert "expected: runs of the same config and the same data" in err
+    pd.testing.assert_frame_equal(load_runs(file).results, before)
+
+
+@pytest.mark.parametrize(
+    ("change", "notes", "message"),
+    [
+        ({}, {}, "no numerics version"),
+        ({}, [2], "no numerics version"),
+        ({"dataset": None}, {"numerics": 2}, "no column 'dataset'"),
+        ({"seconds/train": None}, {"numerics": 2}, "no column 'seconds/train'"),
+        ({"split": "first"}, {"numerics": 2}, "no whole numbers"),
+    ],
+)
+def test_a_file_of_something_else_is_one_message(capsys, tmp_path, change, notes, message):
+    save_published(tmp_path / "runs.parquet", datasets=("cora_ml",))
+    frame = pd.read_parquet(tmp_path / "runs.parquet").assign(**{k: v for k, v in change.items() if v is not None})
+    frame = frame.drop(columns=[column for column, value in change.items() if value is None])
+    table = pa.Table.from_pandas(frame).replace_schema_metadata({"lopgpn_exp": json.dumps(notes)})
+    pq.write_table(table, tmp_path / "runs.parquet")
+    words = ["--report", "--output-dir", str(tmp_path / "outputs"), "--add"]
+    for file in (tmp_path / "runs.parquet", tmp_path):  # a folder of such files is none
+        code, _, err = call(capsys, *words, str(file))
+        assert code == 2
+        assert f"{file} cannot be read" in err
+        assert message in err or file == tmp_path
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_a_metric_that_only_one_of_two_has_makes_them_differ(tmp_path):
+    here, there = tmp_path / "here.parquet", tmp_path / "there.parquet"
+    (run, *_) = save_published(here, datasets=("cora_ml",))
+    fewer = {key: value for key, value in run["metrics"].items() if not key.startswith("ood/auroc/")}
+    again = run | {"metrics": fewer, "seconds": run["seconds"] | {"train": 1.0}}
+    save_runs(there, [again], variants={run["run_id"]: ""}, notes={"numerics": NUMERICS_VERSION})
+    assert add_runs(here, there) == {"runs": 1, "same": 0, "splits": [0], "largest": 0.0}
+    assert len(load_runs(here).results) == 24
+
+
+def test_an_earlier_file_of_other_runs_is_set_aside(capsys, tmp_path):
+    file = tmp_path / "runs.parquet"
+    ids = {run["run_id"] for run in save_published(file, datasets=("cora_ml",))}
+    reproduce._set_aside(file, ids)
+    assert file.is_file()
+    reproduce._set_aside(file, set(sorted(ids)[:20]))
+    assert "4 other runs" in capsys.readouterr().out
+    assert not file.exists()
+    assert set(load_runs(tmp_path / "runs.previous.parquet").results["run_id"]) == ids
+    reproduce._set_aside(file, ids)  # none is there
 
 
 def test_a_dataset_that_cannot_be_had_is_named_and_the_others_go_on(monkeypatch, capsys, tmp_path):

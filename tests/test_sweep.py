@@ -256,11 +256,14 @@ def test_a_sweep_over_data_with_one_split_of_its_own_has_that_one(command, words
     assert load_results("outputs")["split"].tolist() == [0]
 
 
-def test_a_split_that_data_has_not_is_still_an_error_by_itself(command):  # noqa: F811
+@pytest.mark.parametrize("words", [["split.index=3"], ["split=random,own", "split.index=3"]], ids=" ".join)
+def test_a_split_that_data_has_not_is_still_an_error_where_nothing_else_was_asked_for(command, words):  # noqa: F811
+    """A run on a random split of the same data does not stand for one on its own."""
     _with_own_split("train train val val " + "test " * 8)
-    code, out, _ = command(*OWN, "split.index=3", "-m")
+    code, out, _ = command(*OWN, *words, "-m")
     assert code == 1
     assert "the data brings one split of its own" in out
+    assert "Further splits" not in out
 
 
 def test_a_split_with_nothing_to_test_is_told_before_training(command, monkeypatch):  # noqa: F811

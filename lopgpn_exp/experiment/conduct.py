@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from omegaconf import DictConfig
 from lopgpn_exp.experiment.collect import load_curves, load_results
 from lopgpn_exp.experiment.jobs import Attempt, Job
 from lopgpn_exp.experiment.sweep import planned, shared_trainings, surveyed
-from lopgpn_exp.experiment.sweeps import sweep_of
+from lopgpn_exp.experiment.sweeps import Sweep, sweep_of
 from lopgpn_exp.experiment.tracking import Tracker
 from lopgpn_exp.report.summary import show_links
 from lopgpn_exp.report.sweep import SweepBar, show_outcome, show_page, show_plan
@@ -48,17 +49,24 @@ def conduct(
         show_outcome(load_results(output_dir, run_ids=()), attempts)
         return attempts
     sweep = sweep_of(jobs, output_dir)
-    with _told_if_stopped(tracker), SweepBar(len(todo)) as bar:
+    with _told_if_stopped(tracker):
         if tracker:
             tracker.open_sweep(sweep)
             for job in jobs:
                 if job.done:
                     tracker.add(job.folder, job.config, job.title)
-        for finished in carry_out(groups):
-            attempts += finished
-            bar.advance(finished)
-            for each in finished if tracker else []:
-                tracker.add_attempt(each)
+        with SweepBar(len(todo)) as bar:
+            for finished in carry_out(groups):
+                attempts += finished
+                bar.advance(finished)
+                for each in finished if tracker else []:
+                    tracker.add_attempt(each)
+        _show(sweep, attempts, output_dir, tracker)
+    return attempts
+
+
+def _show(sweep: Sweep, attempts: list[Attempt], output_dir: Path, tracker: Tracker | None) -> None:
+    """What became of it: in the terminal, as a page, in MLflow."""
     results, curves = (sweep.labelled(load(output_dir, run_ids=sweep.run_ids)) for load in (load_results, load_curves))
     show_outcome(results, attempts)  # first: whatever becomes of page and tracking, this was worth waiting for
     if len(results):
@@ -66,18 +74,27 @@ def conduct(
     if tracker:
         tracker.close_sweep(results, curves)
         show_links(tracker.links(set(results["dataset"])), ui=tracker.ui)
-    return attempts
 
 
 @contextmanager
 def _told_if_stopped(tracker: Tracker | None) -> Iterator[None]:
-    """SIGTERM ends a sweep as Ctrl-C does, and either leaves its parent run as KILLED, not as one that still runs."""
+    """SIGTERM ends a sweep as Ctrl-C does; whatever ends it early, its parent run does not stay RUNNING for ever."""
+    with _exit_by_sigterm():
+        try:
+            yield
+        except BaseException as error:
+            if tracker:
+                tracker.abandon_sweep(failed=isinstance(error, Exception))
+            raise
+
+
+@contextmanager
+def _exit_by_sigterm() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # Python lets no other one handle signals
+        yield
+        return
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
-    except (KeyboardInterrupt, SystemExit):
-        if tracker:
-            tracker.abandon_sweep()
-        raise
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -110,10 +110,13 @@ def changed_graph(run: Finished, path: Path, edges: Path | None) -> tuple[Graph,
 
 def _of_the_command(error: InputError) -> InputError:
     """A mistake in a file, told by a command that has options and no config."""
-    what, hint = error.what, error.hint
-    for ours, theirs in {"dataset.path=": "--graph ", "dataset.edges=": "--edges ", "dataset.edges": "--edges"}.items():
-        what, hint = what.replace(ours, theirs), hint.replace(ours, theirs)
-    if "dataset." in hint:  # which columns there are was said once, when the run was made
+    what = error.what
+    if what.startswith("dataset.edges is "):
+        what = what.replace("dataset.edges", "--edges", 1)
+    hint = error.hint.replace("dataset.path=", "--graph ").replace("dataset.edges=", "--edges ")
+    if "dataset.memory_limit_gib" in hint:
+        hint = "fewer nodes, or a machine with more memory"
+    elif "dataset." in hint:  # which columns there are was said once, when the run was made
         hint = "columns named as in the file that the run was made from"
     return InputError(what, expected=error.expected, hint=hint)
 

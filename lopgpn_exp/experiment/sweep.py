@@ -70,9 +70,9 @@ def surveyed(plans: Sequence[Plan]) -> Survey:
         try:
             located = locate(each, read=_reader)
         except InputError as error:
-            refused.append((each.dataset_key, error, Attempt(_unnamed(each.resolved), 0.0, str(error))))
+            refused.append((_splits_of(each), error, Attempt(_unnamed(each.resolved), 0.0, str(error))))
             continue
-        with_jobs.add(each.dataset_key)
+        with_jobs.add(_splits_of(each))
         quiet = {**each.resolved["trainer"], "progress": False}  # the sweep has a bar of its own
         jobs[located.run_id] = Job(
             config={**each.resolved, "trainer": quiet},
@@ -84,9 +84,14 @@ def surveyed(plans: Sequence[Plan]) -> Survey:
             done=located.is_finished and not each.force,
         )
     impossible, beyond = [], []
-    for data, error, attempt in refused:
-        (beyond if isinstance(error, OneSplitError) and data in with_jobs else impossible).append(attempt)
+    for splits, error, attempt in refused:
+        (beyond if isinstance(error, OneSplitError) and splits in with_jobs else impossible).append(attempt)
     return Survey(list(jobs.values()), impossible, beyond)
+
+
+def _splits_of(plan: Plan) -> tuple[str, str]:
+    """The dataset and the way it is split, whichever of the splits this is."""
+    return plan.dataset_key, json.dumps({**plan.resolved["split"], "index": None}, sort_keys=True)
 
 
 def _sharing_graphs(plans: Sequence[Plan]) -> Iterator[Plan]:

@@ -102,7 +102,7 @@ def _costs(runs: Runs) -> Iterator[Block]:
     )
     head = ["model", "runs", "trainings", "training", "loading and evaluating", "one initialisation"]
     yield Table([*head, "mean epochs", "largest memory"], [*rows, [*_cost("all", total, total), "", ""]])
-    yield from _on_the_clock(runs.notes.get("stretches", []))
+    yield from _on_the_clock(runs.notes.get("stretches", []), whole=int((runs.main["init"] == 0).sum()))
     yield from _made_twice(runs.notes.get("repeats", []))
 
 
@@ -112,19 +112,19 @@ def _cost(name: str, row: pd.Series, total: pd.Series) -> list[str]:
     return [name, f"{row.runs:.0f}", f"{row.trainings:.0f}", *hours]
 
 
-def _on_the_clock(stretches: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
-    """Once without a break, if it was, and all stretches together."""
-    in_one_go = [each for each in stretches if each["runs"] == each.get("of")]
-    if in_one_go:
-        most = max(in_one_go, key=lambda each: each["runs"])
+def _on_the_clock(stretches: Sequence[Mapping[str, Any]], *, whole: int) -> Iterator[Block]:
+    """All `whole` runs of one initialisation without a break, if they were made so, and all stretches together."""
+    for each in stretches:
+        if each["runs"] == each.get("of") == whole:
+            yield Paragraph(
+                f"One initialisation of everything in one go, JOBS={each['jobs']} on {each['cores']} cores: "
+                f"{_hours([each])} on the clock for {whole} runs."
+            )
+    if stretches:
+        done, times = sum(each["runs"] for each in stretches), len(stretches)
         yield Paragraph(
-            f"`make reproduce-tables` in one go, JOBS={most['jobs']} on {most['cores']} cores: {_hours([most])} on the "
-            f"clock for {most['runs']} runs."
-        )
-    if len(stretches) > 1:
-        yield Paragraph(
-            f"With all that was added the command took {_hours(stretches)} on the clock for "
-            f"{sum(each['runs'] for each in stretches)} runs; started {len(stretches)} times."
+            f"All in all `make reproduce-tables` took {_hours(stretches)} on the clock for {done} runs, counting those "
+            f"made again; started {times} time{'s' * (times > 1)}."
         )
 
 
@@ -136,13 +136,13 @@ def _made_twice(repeats: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     if repeats:
         yield Heading(2, "The same runs, made again")
     for each in repeats:
-        splits = ", ".join(map(str, each["splits"]))
-        rest = (
-            f"; in the others, of splits {splits}, accuracies and AUC-ROCs differ by up to {each['largest']:.2g} points"
-        )
+        apart = "."
+        if each["same"] < each["runs"]:
+            splits = ", ".join(map(str, each["splits"]))
+            apart = f"; in the others (splits {splits}) those of the tables do by up to {each['largest']:.1f} points."
         yield Paragraph(
-            f"{each['runs']} of these runs were made twice, in another place and from nothing. In {each['same']} of "
-            f"them no metric differs by a bit{'' if each['same'] == each['runs'] else rest}."
+            f"{each['runs']} of these runs were made a second time. In {each['same']} of them no metric differs by a "
+            f"bit{apart} Another processor rounds otherwise, and training carries that on."
         )
 
 

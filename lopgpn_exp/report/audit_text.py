@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pandas as pd
 
 from lopgpn_exp.report.appendix import appendix, number
-from lopgpn_exp.report.audit import NOISE_POINTS, RULE, VERDICTS, combined_noise, counts
+from lopgpn_exp.report.audit import NOISE_POINTS, RULE, VERDICTS, beside_public_code, combined_noise, counts
 from lopgpn_exp.report.claims import Claim
 from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Picture, Table
 from lopgpn_exp.report.known import Entry, known
@@ -48,8 +48,8 @@ def summary(runs: Runs, table: pd.DataFrame, claims: list[Claim]) -> Iterator[Bl
     shown = str(splits[0]) if len(splits) == 1 else f"{splits[0]} to {splits[-1]}"
     yield Paragraph(
         f"{len(runs.main)} runs of {runs.main['model'].nunique()} models on {runs.main['dataset'].nunique()} datasets, "
-        f"{shown} splits a cell, against {len(printed)} cells of the paper's table and clean accuracies (10 splits, "
-        "10 initialisations)."
+        f"{shown} splits a cell, initialisations a split: {_initialisations(runs.main)}. Against {len(printed)} cells "
+        "of the paper's table and clean accuracies (10 splits, 10 initialisations)."
     )
     yield from left_out(runs)
     yield Table(
@@ -65,7 +65,7 @@ def summary(runs: Runs, table: pd.DataFrame, claims: list[Claim]) -> Iterator[Bl
             "are as uncertain as ours, a difference is sqrt(2) times as uncertain, and "
             f"{100 * combined_noise(comparable).mean():.0f} % are within noise."
         )
-        yield from _beside_public_code(comparable)
+        yield from _beside_public_code(runs, comparable)
     yield Paragraph(RULE)
     if claims:
         yield Table(
@@ -75,17 +75,26 @@ def summary(runs: Runs, table: pd.DataFrame, claims: list[Claim]) -> Iterator[Bl
         )
 
 
-def _beside_public_code(table: pd.DataFrame) -> Iterator[Block]:
-    """How near the authors' own code comes, by the same measure: what more than that can be asked of anyone."""
-    both = table[table["public_code"].notna()]
-    if len(both):
-        theirs = (both["public_code"] - both["published"]).abs() <= NOISE_POINTS
-        ours = both["difference"].abs() <= NOISE_POINTS
+def _beside_public_code(runs: Runs, table: pd.DataFrame) -> Iterator[Block]:
+    """How near the authors' own code comes: what more than that can be asked of anyone."""
+    shares = beside_public_code(runs.main, table)
+    if len(shares):
+        share = 100 * shares.astype(float).mean()
         yield Paragraph(
-            f"The public code itself was run on {len(both)} of these cells, on 1 or 2 splits each: within "
-            f"{NOISE_POINTS:g} points of the published value are {100 * theirs.mean():.0f} % of its values, and "
-            f"{100 * ours.mean():.0f} % of ours."
+            f"The public code itself was run on {len(shares)} of these cells, on 1 or 2 splits each: within "
+            f"{NOISE_POINTS:g} points of the published value are {share['theirs']:.0f} % of its values, "
+            f"{share['alike']:.0f} % of ours on as few splits, and {share['ours']:.0f} % of ours on all."
         )
+
+
+def _initialisations(results: pd.DataFrame) -> str:
+    """Such as `1 (APPNP), 3 to 10 (LOP-GPN)`: how many a split, by model."""
+    counts = results.groupby(["model", "dataset", "split", "scenario"])["init"].nunique()
+    models: dict[str, list[str]] = {}
+    for model in [m for m in MODEL_NAMES if m in counts.index.get_level_values("model")]:
+        least, most = counts[model].min(), counts[model].max()
+        models.setdefault(str(least) if least == most else f"{least} to {most}", []).append(MODEL_NAMES[model])
+    return ", ".join(f"{number} ({', '.join(names)})" for number, names in models.items())
 
 
 def left_out(runs: Runs) -> Iterator[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from lopgpn_exp.report.names import DATASET_NAMES
 
 KEYS = ["dataset", "model", "scenario", "split", "init", "variant", "run_id"]
 NOTES = b"lopgpn_exp"
+COSTS = ("epochs", "peak_rss_mb", "seconds/load", "seconds/prepare", "seconds/train", "seconds/evaluate")
 METRICS = ("val/", "test/", "id/", "ood/", "change/")
 
 
@@ -57,8 +59,7 @@ def save_runs(
         variants: of each run id, the overrides that tell it from a default run, or "".
         extend: whether the runs that the file holds already stay in it.
     """
-    # By what a run is, not by its id: a default run of another config takes the old one's place, never half of it.
-    kept = {_kind_of(row): row for row in pq.read_table(path).to_pylist()} if extend else {}
+    kept = _rows(path) if extend else {}
     new = (_row(result, variants[result["run_id"]]) for result in results)
     _write(path, kept | {_kind_of(row): row for row in new}, notes)
 
@@ -71,26 +72,34 @@ def add_runs(path: Path, other: Path) -> dict[str, Any]:
     (`same`), and for the rest their splits and the largest difference of an accuracy or an AUC-ROC in points (`splits`,
     `largest`).
     """
-    here, there = load_runs(path), load_runs(other)
-    kept, new = ({_kind_of(row): row for row in pq.read_table(file).to_pylist()} for file in (path, other))
-    both = [(kept[kind], row) for kind, row in new.items() if kept.get(kind, {}).get("run_id") == row["run_id"]]
+    old, added = load_runs(path).notes if path.is_file() else {}, load_runs(other).notes
+    kept, new = (_rows(file) if file.is_file() else {} for file in (path, other))
+    both = [(kept[kind], row) for kind, row in new.items() if kind in kept]
+    for first, second in both:
+        if first["run_id"] != second["run_id"]:
+            raise InputError(
+                f"{other} holds the run {second['run_id']}, which is {first['run_id']} here",
+                expected="runs of the same config and the same data",
+            )
     twice = [(first, second) for first, second in both if _seconds(first) != _seconds(second)]
-    apart = {
-        second["run_id"]: difference for first, second in twice if (difference := _apart(first, second)) is not None
-    }
+    apart = [(difference, row["split"]) for first, row in twice if (difference := _apart(first, row)) is not None]
     repeat = {
         "runs": len(twice),
         "same": len(twice) - len(apart),
-        "splits": sorted({second["split"] for _, second in twice if second["run_id"] in apart}),
-        "largest": max(apart.values(), default=0.0),
+        "splits": sorted({split for _, split in apart}),
+        "largest": max((difference for difference, _ in apart), default=0.0),
     }
-    notes = here.notes | {
-        "left_out": {**there.notes.get("left_out", {}), **here.notes.get("left_out", {})},
-        **{key: _joined(here.notes.get(key, []), there.notes.get(key, [])) for key in ("variants", "stretches")},
-        "repeats": _joined(here.notes.get("repeats", []), [repeat] if twice else []),
-    }
-    _write(path, kept | new, notes)
+    lists = {key: _joined(old.get(key, []), added.get(key, [])) for key in ("variants", "stretches", "repeats")}
+    if twice:
+        lists["repeats"] = _joined(lists["repeats"], [repeat])
+    left_out = {**added.get("left_out", {}), **old.get("left_out", {})}
+    _write(path, kept | new, {**added, **old, **lists, "left_out": left_out})
     return repeat
+
+
+def _rows(path: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """By what a run is, not by its id: a default run of another config takes the old one's place, never half of it."""
+    return {_kind_of(row): row for row in pq.read_table(path).to_pylist()}
 
 
 def _seconds(row: Mapping[str, Any]) -> dict[str, float]:
@@ -103,22 +112,24 @@ def _joined(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
 
 def _apart(first: Mapping[str, Any], second: Mapping[str, Any]) -> float | None:
     """None if two runs have the same metrics to the bit; else the largest difference of those that tables show."""
-    metrics = [key for key in first if key.startswith(METRICS) and first[key] is not None]
-    if all(first[key] == second.get(key) for key in metrics):
+    metrics = [key for key in {**first, **second} if key.startswith(METRICS)]
+    if all(first.get(key) == second.get(key) for key in metrics):
         return None
     shown = [key for key in metrics if key.endswith("/accuracy") or key.startswith("ood/auroc/")]
-    return max(100 * abs(first[key] - second[key]) for key in shown)
+    pairs = [(first.get(key), second.get(key)) for key in shown]
+    return max((100 * abs(one - two) for one, two in pairs if None not in (one, two)), default=0.0)
 
 
 def _write(path: Path, by_kind: Mapping[tuple[Any, ...], Mapping[str, Any]], notes: Mapping[str, Any]) -> None:
     rows = list(by_kind.values())
-    columns = [*KEYS, *sorted({column for row in rows for column in row} - set(KEYS))]
+    filled = {column for row in rows for column, value in row.items() if value is not None}
+    columns = [*KEYS, *sorted(filled - set(KEYS))]
     rows.sort(key=lambda row: [row[key] for key in KEYS])
     table = pa.table(
         {column: pa.array([row.get(column) for row in rows], _kind(column, rows)) for column in columns}
     ).replace_schema_metadata({NOTES: json.dumps(dict(notes), sort_keys=True)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     pq.write_table(table, temporary, compression="zstd", compression_level=9)
     temporary.replace(path)
 
@@ -141,17 +152,29 @@ def _row(result: Mapping[str, Any], variant: str) -> dict[str, Any]:
 
 def load_runs(path: Path) -> Runs:
     try:
-        table = pq.read_table(path)
+        with path.open("rb") as file:
+            table = pq.read_table(file)
         notes = json.loads(table.schema.metadata[NOTES])
+        frame = table.to_pandas()
+        _check(frame, notes)
     except (OSError, pa.ArrowException, TypeError, KeyError, ValueError) as error:
         raise InputError(
-            f"{path} cannot be read ({type(error).__name__})",
+            f"{path} cannot be read ({type(error).__name__}: {str(error)[:100]})",
             expected="the runs.parquet of a reproduction",
             hint="make reproduce-tables",
         ) from None
-    frame = table.to_pandas()
     arcs = [column for column in frame if column.startswith("arc/")]
     return Runs(frame.drop(columns=arcs), _long(frame, arcs), notes)
+
+
+def _check(frame: pd.DataFrame, notes: Any) -> None:
+    """Whether this is a file of runs at all, and not another one with our mark."""
+    if missing := [column for column in (*KEYS, *COSTS) if column not in frame]:
+        raise ValueError(f"no column {missing[0]!r}")
+    if not isinstance(notes, dict) or not isinstance(notes.get("numerics"), int):
+        raise ValueError("no numerics version")
+    if not all(pd.api.types.is_integer_dtype(frame[key]) for key in ("split", "init")):
+        raise ValueError("splits or initialisations are no whole numbers")
 
 
 def _kind(column: str, rows: Sequence[Mapping[str, Any]]) -> pa.DataType:

@@ -22,20 +22,23 @@ MEAN_OF = ["variant", "model", "dataset", "scenario"]
 def alternatives(results: pd.DataFrame, datasets: list[str]) -> pd.DataFrame:
     """Each variant on the paper's datasets against the default on the same splits: mean paired differences in points.
 
+    A pair is of one split and one initialisation, whose seed both share; the pairs of a split count as their mean.
     One row a variant, model, dataset and scenario; a column a metric holds `default, difference ± standard error`.
     """
     chosen = results[results["dataset"].isin(datasets)]
-    by_split = chosen.groupby([*MEAN_OF, "split"])[[m for m in SHOWN if m in chosen]].mean() * 100
+    shown = [m for m in SHOWN if m in chosen]
+    runs = chosen.set_index([*MEAN_OF, "split", "init"])[shown] * 100
     rows = []
-    for keys, group in by_split[by_split.index.get_level_values("variant") != ""].groupby(MEAN_OF):
+    for keys, group in runs[runs.index.get_level_values("variant") != ""].groupby(MEAN_OF):
         try:
-            default = by_split.loc[("", *keys[1:])]
+            default = runs.loc[("", *keys[1:])]
         except KeyError:
             continue
-        difference = (group.droplevel(MEAN_OF) - default).dropna(how="all")
-        if len(difference):
+        pairs = (group.droplevel(MEAN_OF) - default).dropna(how="all")
+        if len(pairs):
+            difference, beside = (each.groupby("split").mean() for each in (pairs, default.loc[pairs.index]))
             row = dict(zip(MEAN_OF, keys, strict=True)) | {"splits": len(difference)}
-            rows.append(row | {m: _pair(default.loc[difference.index, m], difference[m]) for m in difference})
+            rows.append(row | {m: _pair(beside[m], difference[m]) for m in shown})
     return pd.DataFrame(rows, columns=[*MEAN_OF, "splits", *SHOWN])
 
 

@@ -61,7 +61,8 @@ def told_of(path: Path, *, damage: tuple[type[Exception], ...], option: str = "d
     except InputError as error:
         raise InputError(f"{path}: {error.what}", expected=error.expected, hint=error.hint) from None
     except FileNotFoundError:
-        raise InputError(f"there is no file {path}", expected=FORMATS, hint=f"{option}=FILE") from None
+        expected = FORMATS if option == "dataset.path" else "a .csv or .parquet file"
+        raise InputError(f"there is no file {path}", expected=expected, hint=f"{option}=FILE") from None
     except damage as error:
         detail = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,10 +116,11 @@ class Tracker:
             self.parent = self._create(sweep.name, {"run_id": sweep.id, "kind": "sweep"})
         self.sweep = sweep
 
-    def abandon_sweep(self) -> None:
-        """It was stopped before its end; started again, it is RUNNING again."""
+    def abandon_sweep(self, *, failed: bool) -> None:
+        """It ended before its end, by a defect or because it was stopped; started again, it is RUNNING again."""
         if self.parent is not None:
-            self.client.set_terminated(self.parent, "KILLED")
+            with suppress(Exception):  # a store out of reach must not hide what ended the sweep
+                self.client.set_terminated(self.parent, "FAILED" if failed else "KILLED")
 
     def close_sweep(self, results: pd.DataFrame, curves: pd.DataFrame) -> None:
         """Means and files on the parent; a summary run a dataset and model, whose lines the dashboards draw.
