@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import product
@@ -111,6 +112,8 @@ class JoblibLauncher(LocalLauncher):
 
         from lopgpn_exp.experiment.sweep import attempt
 
+        # loky replaces a worker that has grown by 300 MB, for which a larger dataset is enough; no run is lost by it.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
         parallel = Parallel(
             n_jobs=self.n_jobs, backend="loky", return_as="generator_unordered", pre_dispatch="2*n_jobs"
         )
