@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from scipy import stats
 
 from lopgpn_exp.data.pyg import citation_full
 from lopgpn_exp.data.scenarios import bernoulli, leave_out_classes
@@ -16,6 +17,7 @@ from lopgpn_exp.models import GKDE
 from lopgpn_exp.posterior import Dirichlet
 from lopgpn_exp.report.known import first_covering
 from lopgpn_exp.report.published import published
+from lopgpn_exp.report.variants import alternatives
 from lopgpn_exp.training import fit_by_gradient
 
 
@@ -85,6 +87,25 @@ def test_a_thousand_draws_explain_gpns_eu_in_one_scenario_only(citeseer, scenari
     assert max(apart.values()) > 5
 
 
+@pytest.mark.parametrize(("size", "least", "most"), [(1e3, 0.999, 1.0), (1e7, -0.2, 0.7)])
+def test_eu_as_a_difference_in_float32_loses_its_order_at_large_counts(size, least, most):
+    """EU falls with the total count, which is all that these nodes differ in. At 1e3 the textbook's TU - AU shows it;
+    at 1e7, as GPN has it on the Amazon graphs, EU is 2e-7 and less, and the digits of AU end at 1e-6."""
+    counts = size * torch.linspace(1, 10, 500)
+    alpha = counts[:, None] * torch.tensor([0.5, 0.3, 0.1, 0.05, 0.05])
+    found = textbook_eu(alpha)
+    assert stats.spearmanr(Dirichlet(alpha).eu(), -counts).statistic == pytest.approx(1)
+    assert least < stats.spearmanr(found, -counts).statistic <= most
+
+
+def textbook_eu(alpha: torch.Tensor) -> torch.Tensor:
+    """TU - AU, each by its formula in float32."""
+    alpha, alpha_0 = alpha.float(), alpha.float().sum(dim=1)
+    mean = alpha / alpha_0[:, None]
+    au = torch.digamma(alpha_0 + 1) - (mean * torch.digamma(alpha + 1)).sum(dim=1)
+    return torch.special.entr(mean).sum(dim=1) - au
+
+
 def drawn_au(posterior: Dirichlet) -> torch.Tensor:
     """AU by a thousand draws a node."""
     with torch.random.fork_rng():
@@ -114,3 +135,16 @@ def test_lop_gpns_eu_pc_varies_as_the_audit_says(dataset, inits, place):
     told = first_covering("explanations", cell).tested
     for pattern, figure in figures.items():
         assert float(re.search(pattern, told)[place + 1]) == pytest.approx(figure, abs=0.06), pattern
+
+
+def test_what_does_not_explain_lop_gpns_eu_pc_on_cora_ml_is_as_the_audit_says():
+    """The figures of other readings, from the published runs themselves."""
+    runs = pd.read_parquet(Path(__file__).parents[1] / "outputs/reproduction/runs.parquet")
+    found = alternatives(runs, ["cora_ml"]).query("model == 'lop_gpn' and scenario == 'leave_out_classes'")
+    cells = {row["variant"].split("=")[0]: row for row in found.to_dict("records")}
+    power, sequential = cells["model.dispersion"], cells["split.val"]
+    shown = [power["ood/auroc/eu_pc"], power["ood/auroc/eu_so"], sequential["ood/auroc/eu_pc"]]
+    cell = {"dataset": "cora_ml", "model": "lop_gpn", "scenario": "leave_out_classes", "metric": "ood/auroc/eu_pc"}
+    told = first_covering("explanations", cell).tested
+    figures = re.search(r"power \((\S+) points .*?, but EU_SO (\S+)\) and the sequential split \((\S+)\)", told)
+    assert [text.split()[1] for text in shown] == list(figures.groups())

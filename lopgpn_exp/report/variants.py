@@ -27,7 +27,7 @@ def alternatives(results: pd.DataFrame, datasets: list[str]) -> pd.DataFrame:
     """
     chosen = results[results["dataset"].isin(datasets)]
     shown = [m for m in SHOWN if m in chosen]
-    runs = chosen.set_index([*MEAN_OF, "split", "init"])[shown] * 100
+    runs = chosen.set_index([*MEAN_OF, "split", "init"]).sort_index()[shown] * 100
     rows = []
     for keys, group in runs[runs.index.get_level_values("variant") != ""].groupby(MEAN_OF):
         try:
