@@ -67,11 +67,12 @@ def combined_noise(table: pd.DataFrame) -> pd.Series:
 def beside_public_code(results: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """The cells that the public code was run on, and of each the share of values within `NOISE_POINTS` of the paper's.
 
-    `theirs` is of its one value; `ours` of our mean; `alike` of our means over as few splits as it had, initialisation
-    0, over all choices of these: what is compared is then as noisy on both sides.
+    `theirs` is of its one value; `ours` of our mean; `alike` of our means over as few splits as it had, the first
+    initialisation of each, over all choices of these: what is compared is then as noisy on both sides.
     """
     both = table[table["public_code"].notna()]
-    first = results[results["init"] == 0].set_index(["dataset", "model", "scenario"]).sort_index()
+    kind = ["dataset", "model", "scenario"]
+    first = results.sort_values("init").drop_duplicates([*kind, "split"]).set_index(kind).sort_index()
     rows = []
     for cell in both.to_dict("records"):
         values = 100 * first.loc[[(cell["dataset"], cell["model"], cell["scenario"])], cell["metric"]]
