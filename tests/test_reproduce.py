@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -104,8 +105,15 @@ def test_large_synthetic_runs_are_found_with_what_sets_them_apart(monkeypatch, t
     assert reproduction.scale_runs(config_dir(), tmp_path) == {}
 
 
+@pytest.fixture
+def without_figures(monkeypatch):
+    """Call it, and reports are written without what takes longest."""
+    whole = "lopgpn_exp.report.reproduction.write_reproduction"
+    return lambda: monkeypatch.setattr(whole, partial(write_reproduction, figures=False))
+
+
 @pytest.mark.filterwarnings("ignore")  # MLflow's own
-def test_runs_what_is_missing_and_reports_on_exactly_that(real_data, monkeypatch, capsys, tmp_path):
+def test_runs_what_is_missing_and_reports_on_exactly_that(real_data, monkeypatch, capsys, tmp_path, without_figures):
     monkeypatch.setenv("LOPGPN_DATA", str(real_data))
     outputs = tmp_path / "outputs"
     words = ["--models", "gkde", "--datasets", "cora_ml", "--splits", "2", "--jobs", "1", "--output-dir", str(outputs)]
@@ -131,6 +139,8 @@ def test_runs_what_is_missing_and_reports_on_exactly_that(real_data, monkeypatch
     assert len(table) == 8
     first = (report / "table1.csv").read_text()
     assert "OGBN Arxiv is left out" in (report / "audit.md").read_text()
+    assert (report / "arc.pdf").is_file()
+    without_figures()
 
     code, out, err = call(capsys, "--report", "--output-dir", str(outputs), "--also", "model.max_hops=1")
     assert code == 0, err
@@ -155,7 +165,10 @@ def test_runs_what_is_missing_and_reports_on_exactly_that(real_data, monkeypatch
 
 
 @pytest.mark.filterwarnings("ignore")  # MLflow's own
-def test_extending_runs_only_what_is_not_stored_and_loses_nothing(real_data, monkeypatch, capsys, tmp_path):
+def test_extending_runs_only_what_is_not_stored_and_loses_nothing(
+    real_data, monkeypatch, capsys, tmp_path, without_figures
+):
+    without_figures()
     monkeypatch.setenv("LOPGPN_DATA", str(real_data))
     outputs = tmp_path / "outputs"
     words = ["--models", "gkde", "--datasets", "cora_ml", "--jobs", "1", "--output-dir", str(outputs)]
@@ -179,7 +192,7 @@ def test_extending_runs_only_what_is_not_stored_and_loses_nothing(real_data, mon
     assert " to do" not in out
 
 
-def test_runs_of_another_place_are_added_and_compared(capsys, monkeypatch, tmp_path):
+def test_runs_of_another_place_are_added_and_compared(capsys, tmp_path, without_figures):
     """One of 24 runs differs in its accuracy by 2 points, another was not here; nothing is lost, nothing told twice."""
     here, there = (tmp_path / place / "reproduction" / "runs.parquet" for place in ("here", "there"))
     save_published(here, datasets=("cora_ml",))
@@ -190,7 +203,7 @@ def test_runs_of_another_place_are_added_and_compared(capsys, monkeypatch, tmp_p
     in_one_go = {"seconds": 7200, "runs": 25, "of": 25, "jobs": "2", "cores": 2}
     notes = {"numerics": NUMERICS_VERSION, "stretches": [in_one_go]}
     save_runs(there, theirs, variants={run["run_id"]: "" for run in theirs}, notes=notes)
-    monkeypatch.setattr(reproduce, "_write", lambda options: write_reproduction(here.parent, figures=False))
+    without_figures()
     for added in ("24 of them made twice, 23 with the same metrics", "0 of them made twice"):
         code, out, err = call(capsys, "--report", "--output-dir", str(tmp_path / "here"), "--add", str(there))
         assert code == 0, err
