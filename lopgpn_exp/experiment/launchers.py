@@ -114,6 +114,8 @@ class JoblibLauncher(LocalLauncher):
 
         # loky replaces a worker that has grown by 300 MB, for which a larger dataset is enough; no run is lost by it.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+        # A sweep that is stopped says so itself.
+        warnings.filterwarnings("ignore", message=r"\d+ tasks which were still being processed by the workers")
         parallel = Parallel(
             n_jobs=self.n_jobs, backend="loky", return_as="generator_unordered", pre_dispatch="2*n_jobs"
         )
