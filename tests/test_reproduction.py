@@ -16,6 +16,7 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.report import arc, concepts, typeset
 from lopgpn_exp.report.appendix import appendix
 from lopgpn_exp.report.audit import NOISE_POINTS, VERDICTS, audit, beside_public_code, combined_noise, verdict
+from lopgpn_exp.report.audit_text import EXTENTS
 from lopgpn_exp.report.claims import claims
 from lopgpn_exp.report.costs import costs
 from lopgpn_exp.report.document import to_markdown
@@ -369,8 +370,18 @@ def test_known_cells_exist_and_are_backed_by_the_public_code():
                 for c in covered
                 if c["printed"] and c["public_code"] == c["public_code"]
             ]
+            assert entry.extent in EXTENTS
             if section == "not_from_public_code":
                 assert np.median(apart) > NOISE_POINTS, entry
+
+
+def test_every_cell_that_differs_is_counted_as_explained_or_not():
+    total, parts = re.search(r"^Of the (\d+) that are not: (.*)\.$", (REPORT / "audit.md").read_text(), re.M).groups()
+    numbers = {words.split(" ", 1)[1]: int(words.split()[0]) for words in parts.split(", ")}
+    cells = pd.read_csv(REPORT / "audit.csv").query("printed == 1 and verdict in ['close', 'different']")
+    assert sum(numbers.values()) == int(total) == len(cells)
+    without = [e.why for e in known()["explanations"] if e.extent == "no"]
+    assert numbers["without an explanation"] == (cells["explanation"].isna() | cells["explanation"].isin(without)).sum()
 
 
 def test_what_is_said_of_the_published_table_is_so():

@@ -15,6 +15,13 @@ from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES, SCENARIO_NAMES, 
 from lopgpn_exp.report.store import Runs
 from lopgpn_exp.report.variants import SHOWN
 
+NOT, GUESS = "no", "a guess"
+EXTENTS = {
+    "yes": "explained by something that was tested",
+    "in part": "explained in part",
+    GUESS: "with a guess",
+    NOT: "without an explanation",
+}
 GROUPS = {"model": MODEL_NAMES, "scenario": SCENARIO_NAMES, "dataset": DATASET_NAMES}
 
 
@@ -66,6 +73,7 @@ def summary(runs: Runs, table: pd.DataFrame, claims: list[Claim]) -> Iterator[Bl
             f"{100 * combined_noise(comparable).mean():.0f} % are within noise."
         )
         yield from _beside_public_code(runs, comparable)
+        yield from _how_far_explained(comparable)
     yield Paragraph(RULE)
     if claims:
         yield Table(
@@ -85,6 +93,20 @@ def _beside_public_code(runs: Runs, table: pd.DataFrame) -> Iterator[Block]:
             f"{NOISE_POINTS:g} points of the published value are {share['theirs']:.0f} % of its values, "
             f"{share['alike']:.0f} % of ours on as few splits, and {share['ours']:.0f} % of ours on all."
         )
+
+
+def _how_far_explained(table: pd.DataFrame) -> Iterator[Block]:
+    apart = table[table["verdict"] != VERDICTS[0]]
+    if len(apart):
+        found = _extents(apart).value_counts()
+        parts = [f"{found.get(extent, 0)} {words}" for extent, words in EXTENTS.items() if found.get(extent, 0)]
+        yield Paragraph(f"Of the {len(apart)} that are not: {', '.join(parts)}.")
+
+
+def _extents(table: pd.DataFrame) -> pd.Series:
+    """Of each cell, how far what is known explains its difference: a key of `EXTENTS`."""
+    known_of = {entry.why: entry.extent if entry.tested else GUESS for entry in known()["explanations"]}
+    return table["explanation"].map(lambda why: known_of.get(why, NOT))
 
 
 def _initialisations(results: pd.DataFrame) -> str:
@@ -148,10 +170,9 @@ def _differences(table: pd.DataFrame) -> Iterator[Block]:
         yield Paragraph("None.")
         return
     used = [entry for entry in known()["explanations"] if entry.why in set(apart["explanation"])]
-    extents = {entry.why: entry.extent if entry.tested else "a guess" for entry in used}
     if used:
         yield Bullets([_reason(e) if e.tested else f"{_reason(e)} **A guess, not tested.**" for e in used])
-    unexplained = sum(extents.get(why, "no") == "no" for why in apart["explanation"])
+    unexplained = (_extents(apart) == NOT).sum()
     yield Paragraph(f"For {unexplained} of these {len(apart)} cells we have no explanation; the last column says so.")
     rows = apart.reindex(apart["difference"].abs().sort_values(ascending=False, kind="stable").index)
     yield Table(
@@ -178,9 +199,9 @@ def _differences(table: pd.DataFrame) -> Iterator[Block]:
                 f"{row.difference:+.1f}",
                 "" if pd.isna(row.public_code) else f"{row.public_code:.1f} ({row.public_code_splits:.0f})",
                 row.verdict,
-                extents.get(row.explanation, "no"),
+                extent,
             ]
-            for row in rows.itertuples()
+            for row, extent in zip(rows.itertuples(), _extents(rows), strict=True)
         ],
         4,
     )
