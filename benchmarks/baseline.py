@@ -1,8 +1,8 @@
-"""The three models as one would write them down first: the yardstick of `make bench`, and an oracle for tests.
+"""Plain implementations of three models: the baseline of `make bench`, and an independent reference for tests.
 
-Eager torch, dense features, one flow a class in a loop, Pi made anew in each forward pass by sparse products, every
-metric of training and validation nodes evaluated, logged and saved each epoch. Nothing here is meant to be slow; it is
-only plain.
+Eager PyTorch, dense features, one flow per class in a loop, the PPR matrix computed by sparse products in every forward
+pass, and all metrics of training and validation nodes computed, logged and saved in every epoch. Nothing here is slow
+on purpose; it is written in the most direct way.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from torch.nn.functional import softplus
 
 from lopgpn_exp.graph import Graph, Part
 
-torch.sparse.check_sparse_tensor_invariants.disable()  # said aloud, as torch wants it
-KEPT = 1 - 1e-9  # of the pruning threshold, so that rounding does not decide about ties
+torch.sparse.check_sparse_tensor_invariants.disable()  # torch warns unless this is set explicitly
+TIE_FACTOR = 1 - 1e-9  # of the pruning threshold, so that rounding does not decide about ties
 
 
 def adjacency(graph: Graph) -> Tensor:
-    """Sparse, with self loops."""
+    """Return the sparse adjacency matrix with self-loops."""
     loops = torch.arange(graph.num_nodes).expand(2, -1)
     index = torch.cat([graph.edge_index, loops], dim=1)
     ones = torch.ones(index.shape[1], dtype=graph.features.dtype)
     return torch.sparse_coo_tensor(index, ones, (graph.num_nodes,) * 2).coalesce()
 
 
-def row_normalized(matrix: Tensor) -> Tensor:
+def normalise_rows(matrix: Tensor) -> Tensor:
     degree = matrix.sum(dim=1).to_dense()
     return torch.sparse_coo_tensor(matrix.indices(), matrix.values() / degree[matrix.indices()[0]], matrix.shape)
 
 
-def symmetrically_normalized(matrix: Tensor) -> Tensor:
+def normalise_symmetrically(matrix: Tensor) -> Tensor:
     scale = matrix.sum(dim=1).to_dense().rsqrt()
     source, target = matrix.indices()
     return torch.sparse_coo_tensor(matrix.indices(), scale[source] * matrix.values() * scale[target], matrix.shape)
 
 
 def ppr(operator: Tensor, num_steps: int, teleport: float, delta: float) -> Tensor:
-    """The recursion on the identity; pruned to a sparse matrix if delta > 0, dense otherwise."""
+    """Apply the recursion to the identity; returns a pruned sparse matrix if delta > 0, else a dense one."""
     n = operator.shape[0]
     if delta == 0:
         dense = torch.eye(n, dtype=operator.dtype)
@@ -53,7 +53,7 @@ def ppr(operator: Tensor, num_steps: int, teleport: float, delta: float) -> Tens
     current = identity
     for _ in range(num_steps):
         full = ((1 - teleport) * torch.sparse.mm(operator, current) + teleport * identity).coalesce()
-        keep = full.values() >= delta * KEPT
+        keep = full.values() >= delta * TIE_FACTOR
         pruned = torch.sparse_coo_tensor(full.indices()[:, keep], full.values()[keep], (n, n))
         missing = (full.sum(dim=1) - pruned.sum(dim=1)).to_dense()
         current = (pruned + torch.sparse_coo_tensor(diagonal, missing, (n, n))).coalesce()
@@ -90,7 +90,7 @@ class RadialStack(nn.Module):
 
 
 class PlainModel(nn.Module):
-    """What the three share: a perceptron, the weights of our own model, a graph."""
+    """A perceptron with the weights of the project's model, on one graph."""
 
     def __init__(self, ours: nn.Module, graph: Graph) -> None:
         super().__init__()
@@ -111,9 +111,9 @@ class PlainAPPNP(PlainModel):
     def __init__(self, ours: nn.Module, graph: Graph) -> None:
         super().__init__(ours, graph)
         self.operator, self.steps, self.teleport = (
-            symmetrically_normalized(self.adjacency),
-            ours.plan.num_steps,
-            ours.plan.teleport,
+            normalise_symmetrically(self.adjacency),
+            ours.propagation.num_steps,
+            ours.propagation.teleport,
         )
 
     def forward(self) -> dict[str, Tensor]:
@@ -162,8 +162,8 @@ def dirichlet_measures(alpha: Tensor) -> dict[str, Tensor]:
 class PlainGPN(PlainPosteriorNetwork):
     def __init__(self, ours: nn.Module, graph: Graph) -> None:
         super().__init__(ours, graph)
-        self.operator = symmetrically_normalized(self.adjacency)
-        self.steps, self.teleport = ours.plan.num_steps, ours.plan.teleport
+        self.operator = normalise_symmetrically(self.adjacency)
+        self.steps, self.teleport = ours.propagation.num_steps, ours.propagation.teleport
 
     def forward(self) -> dict[str, Tensor]:
         alpha = 1 + disperse(self.operator, self.evidence(), self.steps, self.teleport)
@@ -181,7 +181,7 @@ class PlainGPN(PlainPosteriorNetwork):
 class PlainLOPGPN(PlainPosteriorNetwork):
     def __init__(self, ours: nn.Module, graph: Graph) -> None:
         super().__init__(ours, graph)
-        self.operator = row_normalized(self.adjacency)
+        self.operator = normalise_rows(self.adjacency)
         self.options = [ours.ppr_options[key] for key in ("num_steps", "teleport", "prune_threshold")]
 
     def forward(self) -> dict[str, Tensor]:
@@ -209,19 +209,19 @@ class PlainLOPGPN(PlainPosteriorNetwork):
         return pooled | {"tu": tu, "eu": tu - pooled["au"], "eu_so": pooled["eu_so"] + spread}
 
 
-def classification(log_mean: Tensor, labels: Tensor) -> dict[str, float]:
-    """The metrics of a run's first line."""
+def classification_metrics(log_mean: Tensor, labels: Tensor) -> dict[str, float]:
+    """Return the metrics in the first lines of a run's output."""
     mean = log_mean.exp()
     confidence, predicted = mean.max(dim=1)
-    right = (predicted == labels).to(mean.dtype)
+    correct = (predicted == labels).to(mean.dtype)
     calibration_error = 0.0
     for low in torch.linspace(0, 1, 16)[:-1]:
         inside = (confidence > low) & (confidence <= low + 1 / 15)
         if inside.any():
-            gap = (confidence[inside].mean() - right[inside].mean()).abs()
+            gap = (confidence[inside].mean() - correct[inside].mean()).abs()
             calibration_error += (inside.to(mean.dtype).mean() * gap).item()
     return {
-        "accuracy": right.mean().item(),
+        "accuracy": correct.mean().item(),
         "brier": ((mean - nn.functional.one_hot(labels, mean.shape[1])) ** 2).sum(dim=1).mean().item(),
         "ece": calibration_error,
         "nll": nn.functional.nll_loss(log_mean, labels).item(),
@@ -232,13 +232,13 @@ PLAIN = {"lop_gpn": PlainLOPGPN, "gpn_sym": PlainGPN, "appnp": PlainAPPNP}
 
 
 class PlainTraining:
-    """Adam, a validation, all metrics, a log entry and a checkpoint file each epoch."""
+    """Training with Adam; every epoch has a validation, all metrics, a log entry and a checkpoint file."""
 
     def __init__(self, model: PlainModel, graph: Graph, *, learning_rate: float, folder: Path) -> None:
         import mlflow
 
-        for talkative in ("mlflow", "alembic"):
-            logging.getLogger(talkative).setLevel(logging.WARNING)
+        for name in ("mlflow", "alembic"):
+            logging.getLogger(name).setLevel(logging.WARNING)
         self.model, self.graph, self.folder = model, graph, folder
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
         self.nodes = {part: graph.nodes(part) for part in (Part.TRAIN, Part.VAL)}
@@ -247,7 +247,7 @@ class PlainTraining:
         self.client = mlflow.MlflowClient()
         self.run = self.client.create_run("0").info.run_id
 
-    def epoch(self) -> None:
+    def run_epoch(self) -> None:
         import mlflow
 
         model, labels = self.model, self.graph.labels
@@ -263,9 +263,9 @@ class PlainTraining:
             output = model()
             measures = model.measures(output)
             for part, nodes in self.nodes.items():
-                found = classification(output["log_mean"][nodes], labels[nodes])
-                found |= {name: value[nodes].mean().item() for name, value in measures.items()}
-                metrics |= {f"{part.name}/{name}": value for name, value in found.items()}
+                values = classification_metrics(output["log_mean"][nodes], labels[nodes])
+                values |= {name: value[nodes].mean().item() for name, value in measures.items()}
+                metrics |= {f"{part.name}/{name}": value for name, value in values.items()}
         self.epochs += 1
         entries = [mlflow.entities.Metric(name, value, 0, self.epochs) for name, value in metrics.items()]
         self.client.log_batch(self.run, metrics=entries)

@@ -1,106 +1,109 @@
-"""Seconds an epoch (training step and validation): the plain baseline, the project's own training, and the floor."""
+"""Seconds per epoch (a training step and a validation): the plain baseline, the project's training, and the floor."""
 
 from __future__ import annotations
 
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from hydra import compose, initialize_config_dir
 
 from benchmarks.baseline import PLAIN, PlainTraining
-from benchmarks.floor import bandwidth, floor
-from lopgpn_exp.cli import config_dir
-from lopgpn_exp.experiment import schema
-from lopgpn_exp.experiment.build import Plan, plan
+from benchmarks.floor import build_floor, measure_bandwidth
+from lopgpn_exp.config.compose import compose_config
+from lopgpn_exp.config.plan import RunPlan, plan_run
 from lopgpn_exp.graph import Graph, Part
-from lopgpn_exp.training import NodeClassification, fit_by_gradient
+from lopgpn_exp.runs.execute import fit_model
+from lopgpn_exp.training import NodeClassification
 
-OWN_EPOCHS = 50  # of one measurement: Lightning's start is spread over them, as over the hundreds of a training
+NUM_EPOCHS = 50  # per measurement; the start of Lightning is divided by them, as by the hundreds of a real training
 
 Record = dict[str, Any]
 
 
-def planned(*overrides: str) -> Plan:
-    schema.register()
-    with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        return plan(compose("config", overrides=list(overrides)))
+def plan_training(*overrides: str, num_epochs: int) -> RunPlan:
+    """Return the plan of a training of exactly `num_epochs` epochs, each with a validation."""
+    trainer = {
+        "max_epochs": num_epochs,
+        "patience": num_epochs + 1,
+        "validate_every": 1,
+        "accelerator": "cpu",
+        "progress": "false",
+    }
+    settings = [f"trainer.{key}={value}" for key, value in trainer.items()]
+    return plan_run(compose_config([*overrides, *settings, "++model.optimizer.warmup_epochs=0"]))
 
 
-def measure(
+def measure_epochs(
     models: list[str], datasets: list[list[str]], *, repeats: int, threads: int, cache_dir: Path
 ) -> Iterator[Record]:
-    """Interleaved: each repeat times all three, so that a slow minute of the machine hits them alike."""
+    """Yield the measurements of every model on every dataset.
+
+    Each repeat times all three implementations, so that a slow minute of the machine affects them alike.
+    """
     torch.set_num_threads(threads)
-    stream = bandwidth()
+    bandwidth = measure_bandwidth()
     for dataset in datasets:
         graph: Graph | None = None
-        for name in models:
-            chosen = planned(f"model={name}", *dataset)
-            graph = graph or chosen.load()
+        for model in models:
+            plan = plan_training(f"model={model}", *dataset, num_epochs=NUM_EPOCHS)
+            graph = graph or plan.load_graphs().clean
             with tempfile.TemporaryDirectory() as folder:
-                timers = _timers(chosen, graph, stream, cache_dir, Path(folder))
-                for timer in timers.values():  # compile, open the database, fill caches
+                timers = _build_timers(plan, graph, bandwidth, cache_dir, Path(folder))
+                for timer in timers.values():  # compiles, opens the database and fills the caches
                     timer()
-                seconds = {what: [] for what in timers}
+                seconds: dict[str, list[float]] = {name: [] for name in timers}
                 for _ in range(repeats):
-                    for what, timer in timers.items():
-                        seconds[what].append(timer())
-            yield from _records(name, chosen.dataset, seconds, threads=threads)
+                    for name, timer in timers.items():
+                        seconds[name].append(timer())
+            yield from summarise(model, plan.dataset, seconds, threads=threads)
 
 
-def _timers(chosen: Plan, graph: Graph, stream: float, cache_dir: Path, folder: Path) -> dict[str, Any]:
-    options = {**chosen.model_options, "num_features": graph.num_features, "num_classes": graph.num_classes}
-    optimizer = {**chosen.optimizer, "warmup_epochs": 0}
+def _build_timers(
+    plan: RunPlan, graph: Graph, bandwidth: float, cache_dir: Path, folder: Path
+) -> dict[str, Callable[[], float]]:
+    """Return functions that return the seconds of one epoch."""
+    options = {**plan.model_options, "num_features": graph.num_features, "num_classes": graph.num_classes}
     torch.manual_seed(0)
-    module = NodeClassification(model_class=chosen.model_class, model_options=options, **optimizer)
+    module = NodeClassification(model_class=plan.model_class, model_options=options, **plan.optimizer.options())
     module.model.observe(graph.labels[graph.nodes(Part.TRAIN)])
     train, val = (
         module.model.prepare(graph, nodes=graph.nodes(part), cache_dir=cache_dir) for part in (Part.TRAIN, Part.VAL)
     )
-    plain = PlainTraining(
-        PLAIN[chosen.model](module.model, graph), graph, learning_rate=optimizer["learning_rate"], folder=folder
-    )
+    plain_model = PLAIN[plan.model](module.model, graph)
+    plain = PlainTraining(plain_model, graph, learning_rate=plan.optimizer.options()["learning_rate"], folder=folder)
 
     def baseline() -> float:
         start = time.perf_counter()
-        plain.epoch()
+        plain.run_epoch()
         return time.perf_counter() - start
 
     def project() -> float:
-        fitted = fit_by_gradient(
-            graph,
-            model_class=chosen.model_class,
-            model_options=options,
-            optimizer=optimizer,
-            seed=0,
-            max_epochs=OWN_EPOCHS,
-            patience=OWN_EPOCHS + 1,
-            accelerator="cpu",
-            progress=False,
-            cache_dir=cache_dir,
-        )
-        return fitted.seconds["train"] / fitted.epochs
+        result = fit_model(plan, graph, cache_dir=cache_dir)
+        return result.seconds["train"] / result.epochs
 
-    return {"baseline": baseline, "project": project, "floor": floor(module.model, train, val, stream)}
+    return {"baseline": baseline, "project": project, "floor": build_floor(module.model, train, val, bandwidth)}
 
 
-def _records(model: str, dataset: str, seconds: dict[str, list[float]], *, threads: int) -> Iterator[Record]:
-    """`ratio` is how many times the project's time this is; `spread` half the range of the middle half, relative."""
-    medians = {what: statistics.median(values) for what, values in seconds.items()}
-    for what, values in seconds.items():
+def summarise(model: str, dataset: str, seconds: dict[str, list[float]], *, threads: int) -> Iterator[Record]:
+    """Yield one record per implementation.
+
+    `seconds` is the median, `ratio` its multiple of the project's median, and `spread` half the interquartile range
+    relative to the median.
+    """
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    for name, values in seconds.items():
         low, _, high = statistics.quantiles(values, n=4) if len(values) > 1 else (values[0],) * 3
         yield {
             "model": model,
             "dataset": dataset,
-            "what": what,
-            "seconds": medians[what],
-            "ratio": medians[what] / medians["project"],
-            "spread": (high - low) / 2 / medians[what],
+            "what": name,
+            "seconds": medians[name],
+            "ratio": medians[name] / medians["project"],
+            "spread": (high - low) / 2 / medians[name],
             "repeats": len(values),
             "threads": threads,
         }

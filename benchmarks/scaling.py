@@ -1,6 +1,6 @@
-"""How cost grows with the graph: `synthetic` at constant degree, each size in a process of its own.
+"""How the cost of LOP-GPN grows with the graph: `synthetic` at constant degree, each size in a process of its own.
 
-python -m benchmarks.scaling 10000      one size, its figures as JSON on the last line
+python -m benchmarks.scaling 10000      one size; the last line is its measurements as JSON
 """
 
 from __future__ import annotations
@@ -15,95 +15,80 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-EDGES_A_NODE = 10  # so that the largest graph has 10^6 nodes and 10^7 edges
-EPOCHS = 10
+EDGES_PER_NODE = 10  # so that the largest graph has 10^6 nodes and 10^7 edges
+NUM_EPOCHS = 10
+# Names of the measured quantities, by their key in bench.json.
 QUANTITIES = {
     "ppr": "PPR matrix",
     "epoch": "epoch",
     "evaluate": "evaluation",
-    "memory_mb": "memory above the libraries'",
+    "memory_mb": "memory beyond libraries",
 }
 
 Record = dict[str, Any]
 
 
-def measure(sizes: list[int], *, threads: int) -> Iterator[Record]:
+def measure_scaling(sizes: list[int], *, threads: int) -> Iterator[Record]:
+    """Yield one record per number of nodes and quantity."""
     for size in sizes:
         command = [sys.executable, "-m", "benchmarks.scaling", str(size), str(threads)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
-        figures = json.loads(done.stdout.splitlines()[-1])
+        values = json.loads(done.stdout.splitlines()[-1])
         yield from (
-            {"what": what, "num_nodes": size, "value": value, "threads": threads} for what, value in figures.items()
+            {"what": key, "num_nodes": size, "value": value, "threads": threads} for key, value in values.items()
         )
 
 
-def exponents(records: list[Record]) -> dict[str, float]:
-    """Slope of the least-squares line through the points of each quantity, both axes logarithmic."""
-    found = {}
-    for what in QUANTITIES:
-        points = [(math.log(r["num_nodes"]), math.log(r["value"])) for r in records if r["what"] == what]
+def fit_exponents(records: list[Record]) -> dict[str, float]:
+    """Return the exponent of each quantity: the slope of the least-squares line with both axes logarithmic."""
+    exponents = {}
+    for key in QUANTITIES:
+        points = [(math.log(r["num_nodes"]), math.log(r["value"])) for r in records if r["what"] == key]
         if len(points) > 1:
             x_mean, y_mean = (sum(axis) / len(points) for axis in zip(*points, strict=True))
-            found[what] = sum((x - x_mean) * (y - y_mean) for x, y in points) / sum(
-                (x - x_mean) ** 2 for x, _ in points
-            )
-    return found
+            covariance = sum((x - x_mean) * (y - y_mean) for x, y in points)
+            exponents[key] = covariance / sum((x - x_mean) ** 2 for x, _ in points)
+    return exponents
 
 
-def one_size(num_nodes: int, threads: int) -> dict[str, float]:
+def measure_size(num_nodes: int, threads: int) -> dict[str, float]:
+    """Return all quantities of one size, measured in this process."""
+    # Deferred imports: the process that starts the measurements does not need them.
     import psutil
     import torch
 
-    from benchmarks.epochs import planned
+    from benchmarks.epochs import plan_training
     from lopgpn_exp.evaluation import evaluate
-    from lopgpn_exp.experiment.runner import peak_rss_mb
     from lopgpn_exp.graph import ppr_matrix
+    from lopgpn_exp.runs.execute import fit_model
+    from lopgpn_exp.runs.machine import peak_rss_mb
 
     torch.set_num_threads(threads)
-    chosen = planned(
-        "model=lop_gpn",
-        "dataset=synthetic",
-        f"dataset.num_nodes={num_nodes}",
-        f"dataset.num_edges={EDGES_A_NODE * num_nodes}",
-        "dataset.num_features=128",
-    )
-    small = planned("model=lop_gpn", "dataset=synthetic", "dataset.num_nodes=1000", "dataset.num_edges=3000").load()
-    _fit(chosen, small, epochs=1)  # imports and compiled kernels, so that neither is on the clock
-    libraries = psutil.Process().memory_info().rss / 2**20  # now, while the peak may be that of an import
-    graph = chosen.load()
+    overrides = ["model=lop_gpn", "dataset=synthetic"]
+    small = ["dataset.num_nodes=1000", "dataset.num_edges=3000"]
+    warm_up = plan_training(*overrides, *small, num_epochs=1)
+    fit_model(warm_up, warm_up.load_graphs().clean)  # imports and compiles, so that neither is measured
+    libraries = psutil.Process().memory_info().rss / 2**20  # the current value: the peak may be that of an import
+    size = [f"dataset.num_nodes={num_nodes}", f"dataset.num_edges={EDGES_PER_NODE * num_nodes}"]
+    plan = plan_training(*overrides, *size, "dataset.num_features=128", num_epochs=NUM_EPOCHS)
+    graph = plan.load_graphs().clean
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         ppr_matrix(graph, cache_dir=Path(folder))
-        built = time.perf_counter()
-        fitted = _fit(chosen, graph, epochs=EPOCHS, cache_dir=Path(folder))
-        trained = time.perf_counter()
-        evaluate(fitted.module.model.predict(graph, cache_dir=Path(folder)), graph)
+        ppr_seconds = time.perf_counter() - start
+        result = fit_model(plan, graph, cache_dir=Path(folder))
+        start = time.perf_counter()
+        evaluate(result.module.model.predict(graph, cache_dir=Path(folder)), graph)
+        evaluate_seconds = time.perf_counter() - start
     return {
-        "ppr": built - start,
-        "epoch": fitted.seconds["train"] / EPOCHS,
-        "evaluate": time.perf_counter() - trained,
+        "ppr": ppr_seconds,
+        "epoch": result.seconds["train"] / NUM_EPOCHS,
+        "evaluate": evaluate_seconds,
         "memory_mb": peak_rss_mb() - libraries,
     }
 
 
-def _fit(chosen: Any, graph: Any, *, epochs: int, cache_dir: Path | None = None) -> Any:
-    from lopgpn_exp.training import fit_by_gradient
-
-    sizes = {"num_features": graph.num_features, "num_classes": graph.num_classes}
-    return fit_by_gradient(
-        graph,
-        model_class=chosen.model_class,
-        model_options={**chosen.model_options, **sizes},
-        optimizer={**chosen.optimizer, "warmup_epochs": 0},
-        seed=0,
-        max_epochs=epochs,
-        accelerator="cpu",
-        progress=False,
-        cache_dir=cache_dir,
-    )
-
-
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(one_size(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)) + "\n")
+    sys.stdout.write(json.dumps(measure_size(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)) + "\n")

@@ -4,23 +4,22 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-# Raised whenever a change moves a number: part of every run's identity, so that no old result passes for a new one.
+# Part of every run's identity. Increase it with every change that moves a number, so that no old result is reused.
 NUMERICS_VERSION = 2
 
-
-# What `from lopgpn_exp import ...` offers, by the module that holds it.
+# The public names, by the module that defines them.
 _PUBLIC = {
     "Experiment": "lopgpn_exp.api",
     "as_graph": "lopgpn_exp.api",
     "Graph": "lopgpn_exp.graph",
-    "custom_graph": "lopgpn_exp.data.custom",
-    "load_results": "lopgpn_exp.experiment.collect",
-    "load_curves": "lopgpn_exp.experiment.collect",
+    "custom_graph": "lopgpn_exp.data.files",
+    "load_results": "lopgpn_exp.runs.table",
+    "load_curves": "lopgpn_exp.runs.table",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Imported when asked for: who only wants the version does not wait for pandas and torch."""
+    """Import a public name when it is used, so that importing the package does not import pandas and torch."""
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'lopgpn_exp' has no attribute {name!r}")

@@ -1,3 +1,3 @@
-from lopgpn_exp.cli import main
+from lopgpn_exp.commands import main
 
 main()

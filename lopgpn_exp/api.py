@@ -1,4 +1,4 @@
-"""The same experiments from Python: no config files, no command line."""
+"""Experiments from Python, without config files and the command line."""
 
 from __future__ import annotations
 
@@ -10,66 +10,61 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import torch
 
-from lopgpn_exp.cli import composed
-from lopgpn_exp.data.custom.pyg_file import raw_of_data
-from lopgpn_exp.data.custom.read import graph_like, graph_of
-from lopgpn_exp.data.custom.scaling import Scaling
-from lopgpn_exp.data.custom.survey import survey
-from lopgpn_exp.data.custom.tables import TABLES
+from lopgpn_exp.config.compose import compose_config
+from lopgpn_exp.config.plan import RunPlan, config_hints, plan_run
+from lopgpn_exp.config.schema import Stage
+from lopgpn_exp.data.files import SUFFIXES, build_graph, build_graph_like, describe_graph, parse_pyg_data
+from lopgpn_exp.data.scaling import Scaling
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.evaluation import Evaluation, evaluate, predictions
+from lopgpn_exp.evaluation import Evaluation, evaluate, tabulate_predictions
 from lopgpn_exp.evaluation.explanation import Explanation, explain
-from lopgpn_exp.evaluation.flags import Limits
-from lopgpn_exp.experiment.build import Plan, plan
-from lopgpn_exp.experiment.prediction import node_number, node_table, validation_limits
-from lopgpn_exp.experiment.runner import fitted
-from lopgpn_exp.experiment.schema import Stage
+from lopgpn_exp.evaluation.trust import Limits
 from lopgpn_exp.graph import Graph, Legend, Part
 from lopgpn_exp.models import Model
 from lopgpn_exp.posterior import Posterior
+from lopgpn_exp.runs.execute import fit_model
+from lopgpn_exp.runs.prediction import find_node, fit_validation_limits, node_table
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-SUFFIXES = (".pt", ".pth", ".npz", *TABLES)
-
 
 def as_graph(data: Data | Graph, *, scaling: Scaling = "none", num_classes: int | None = None) -> Graph:
-    """A PyG `Data` as the graph that every model here takes: `model.predict(as_graph(data))`.
+    """Convert a PyG `Data` to the graph that every model takes: `model.predict(as_graph(data))`.
 
     Args:
-        data: with `x`, `edge_index`, and where there are `y` (-1: unknown), masks, `node_id` and `class_names`.
+        data: has `x` and `edge_index`, and optionally `y` (-1: unknown), masks, `node_id` and `class_names`.
         scaling: see `custom_graph`.
-        num_classes: of a trained model: `y` then holds its classes, from 0 on, and may be missing.
+        num_classes: number of classes of a trained model; `y` then holds its classes, from 0 on, and may be missing.
     """
     if isinstance(data, Graph):
         return data
-    raw = raw_of_data(data)
+    raw = parse_pyg_data(data)
     if num_classes is not None:
         if scaling != "none":
-            raise InputError(f"scaling is {scaling!r} and num_classes {num_classes}", expected="one of both")
+            raise InputError(f"scaling is {scaling!r} and num_classes {num_classes}", expected="only one of them")
         classes = tuple(map(str, range(num_classes)))
-        return graph_like(raw, Legend(raw.ids, classes, raw.feature_names), num_classes=num_classes)[0]
-    graph = graph_of(raw, scaling=scaling)
+        return build_graph_like(raw, Legend(raw.ids, classes, raw.feature_names), num_classes=num_classes)[0]
+    graph = build_graph(raw, scaling=scaling)
     return graph if graph.official_part is None else graph.replace(part=graph.official_part)
 
 
 class Experiment:
-    """One model on one split of one dataset, trained once and asked as often as you like.
+    """One model on one split of one dataset: train it once, then evaluate, predict and explain.
 
     >>> experiment = Experiment(model="lop_gpn", dataset="digits").fit()
     >>> experiment.evaluate(scenario="gaussian").metrics["ood/auroc/eu_so"]
-    >>> experiment.predict()  # a row a node: class, probabilities, measures, flag
+    >>> experiment.predict()  # one row per node: class, probabilities, measures, flag
 
-    Nothing is written; `python -m lopgpn_exp` with the same words gives the same numbers and keeps them.
+    Nothing is written to disk. `python -m lopgpn_exp` with the same settings gives the same numbers and keeps them.
 
     Args:
-        model: a name of `conf/model`.
-        dataset: a name of `conf/dataset`, the path of a file of your own (see `custom_graph`), a PyG `Data`, or a
-            `Graph`. A graph that has a split keeps it.
+        model: a name in `conf/model`.
+        dataset: a name in `conf/dataset`, the path of your own file (see `custom_graph`), a PyG `Data`, or a `Graph`.
+            A graph that has a split keeps it.
         split, init: which split and which random initialisation.
-        settings: any other value of the config by its name: `{"model.teleport": 0.2, "dataset.edges": "edges.csv"}`.
-        progress: show a line while training.
+        settings: any other config value by its key: `{"model.teleport": 0.2, "dataset.edges": "edges.csv"}`.
+        progress: show a progress line while training.
         config_dir: your own folder of configs, as `--config-dir`.
     """
 
@@ -84,131 +79,128 @@ class Experiment:
         progress: bool = False,
         config_dir: str | Path | None = None,
     ) -> None:
-        self._settings = {
+        self._values = {
             "trainer.progress": progress,
             "split.index": split,
             "init": init,
             **{key: str(v) if isinstance(v, Path) else v for key, v in (settings or {}).items()},
         }
-        self._own = None if config_dir is None else Path(config_dir)
+        self._config_dir = None if config_dir is None else Path(config_dir)
         self._given = None if isinstance(dataset, str | Path) else dataset
         name = str(dataset) if isinstance(dataset, str | Path) else ""
         if self._given is not None or isinstance(dataset, Path) or name.endswith(SUFFIXES) or "/" in name:
-            self._settings = {**({"dataset.path": name} if name else {}), **self._settings}
+            self._values = {**({"dataset.path": name} if name else {}), **self._values}
             name = "custom"
-        self._words = [f"model={model}", f"dataset={name}"]
-        self._plans: dict[str, Plan] = {}
-        self._models: dict[str, Model] = {}  # by the scenario that needed its own training; else "none"
+        self._overrides = [f"model={model}", f"dataset={name}"]
+        self._plans: dict[str, RunPlan] = {}
+        self._models: dict[str, Model] = {}  # by scenario; those that do not change training share "none"
         self._graph: Graph | None = None
-        self._plan("none")  # a mistake is told now
+        self._plan("none")  # reports a mistake now
 
     @property
     def graph(self) -> Graph:
         """The clean graph with its split."""
         if self._graph is None:
-            planned = self._plan("none")
+            plan = self._plan("none")
             if self._given is None:
-                self._graph = planned.load()
+                self._graph = plan.load_graphs().clean
             else:
-                given = as_graph(self._given, scaling=planned.resolved["dataset"]["scaling"])
-                self._graph = given if bool((given.part != Part.NONE).any()) else planned.split_graph(given)
+                given = as_graph(self._given, scaling=plan.config["dataset"]["scaling"])
+                has_split = bool((given.part != Part.NONE).any())
+                self._graph = given if has_split else plan.split_dataset(given)
         return self._graph
 
     @property
     def model(self) -> Model:
         """The trained model, a plain `torch.nn.Module`."""
         if "none" not in self._models:
-            raise InputError("the experiment has no model yet", expected="training first", hint="Experiment(...).fit()")
+            raise InputError("the experiment is not trained yet", expected="fit first", hint="Experiment(...).fit()")
         return self._models["none"]
 
     def survey(self) -> str:
-        """What the data is, in words, with warnings of what the models will have trouble with."""
-        return survey(self.graph, source=self._plan("none").dataset)
+        """Describe the data, with warnings about what the models may have trouble with."""
+        return describe_graph(self.graph, source=self._plan("none").dataset)
 
     def fit(self) -> Experiment:
         """Train on the clean graph."""
-        self._models["none"] = self._trained("none")
+        self._models["none"] = self._train("none")
         return self
 
     def evaluate(self, scenario: str = "none") -> Evaluation:
-        """Metrics, curves and the table of nodes in a scenario of `conf/ood`; one that leaves out classes trains a
-        model of its own, once."""
-        planned = self._plan(scenario)
-        if planned.stage is Stage.training and scenario not in self._models:
-            self._models[scenario] = self._trained(scenario)
-        graph = self.graph if planned.stage is Stage.none else planned.scenario_transform(self.graph)
-        model = self._models[scenario] if planned.stage is Stage.training else self.model
-        with self._threads():
+        """Return metrics, curves and the table of nodes in a scenario of `conf/ood`.
+
+        A scenario that changes training, such as leaving out classes, trains a model of its own once.
+        """
+        plan = self._plan(scenario)
+        changes_training = plan.stage is Stage.training
+        if changes_training and scenario not in self._models:
+            self._models[scenario] = self._train(scenario)
+        graph = plan.graphs_from(self.graph).evaluation
+        model = self._models[scenario] if changes_training else self.model
+        with self._threads(), config_hints("ood"):
             return evaluate(model.predict(graph), graph)
 
     def posterior(self, graph: Data | Graph | None = None) -> Posterior:
-        """The second-order distribution of every node: `.mean`, `.measures`, `.eu()`, `.alpha` and so on."""
+        """Return the second-order distribution of every node: `.mean`, `.measures`, `.eu()`, `.alpha` and so on."""
         with self._threads():
-            return self.model.predict(self._other(graph))
+            return self.model.predict(self._convert(graph))
 
     def limits(self, *, accuracy: float = 0.95, unknown: float = 0.05, epistemic: str | None = None) -> Limits:
-        """Limits of trust, set on the validation nodes of the clean graph (see `python -m lopgpn_exp.predict`)."""
-        return validation_limits(
-            predictions(self.posterior(), self.graph), target=accuracy, unknown_share=unknown, epistemic=epistemic
+        """Fit the limits of trust to the validation nodes of the clean graph (see `lopgpn_exp predict`)."""
+        return fit_validation_limits(
+            tabulate_predictions(self.posterior(), self.graph), accuracy=accuracy, unknown=unknown, epistemic=epistemic
         )
 
     def predict(self, graph: Data | Graph | None = None, *, limits: Limits | None = None) -> pd.DataFrame:
-        """One row a node: `id, label, predicted, confidence`, a probability a class, the measures, `flag`.
+        """Return one row per node: `id, label, predicted, confidence`, a probability per class, the measures, `flag`.
 
         Args:
-            graph: another version of the graph, its features on the scale of the first; None: the graph itself.
-            limits: those of `self.limits(...)` with other wishes.
+            graph: another version of the graph, with features on the scale of the first; by default the graph itself.
+            limits: the result of `self.limits(...)` with other options.
         """
-        shown = self._other(graph)
-        table = node_table(self.posterior(shown), shown)
-        return table.assign(flag=(limits or self.limits()).flags(table))
+        target = self._convert(graph)
+        table = node_table(self.posterior(target), target)
+        return table.assign(flag=(limits or self.limits()).flag_nodes(table))
 
     def explain(self, node: object) -> Explanation:
-        """Whose opinions made a node, named by its id, as uncertain as it is."""
-        number = node_number(self.graph, str(node))
-        found = self.model.opinions(self.graph, number)
-        return explain(
-            self.graph,
-            number,
-            posterior=self.posterior(),
-            weights=found.weights,
-            alone=found.alone,
-            pooled=found.pooled,
-        )
+        """Explain which nodes made a node, given by its id, as uncertain as it is."""
+        number = find_node(self.graph, str(node))
+        opinions = self.model.opinions(self.graph, number)
+        return explain(self.graph, number, posterior=self.posterior(), **vars(opinions))
 
-    def _other(self, graph: Data | Graph | None) -> Graph:
-        """A version of the graph, a `Data` understood as the first one was: same classes, same scale."""
+    def _convert(self, graph: Data | Graph | None) -> Graph:
+        """Return a version of the graph; a `Data` is read like the first one, with the same classes and scaling."""
         if graph is None:
             return self.graph
         legend = self.graph.legend
         if isinstance(graph, Graph) or legend is None:
             other = as_graph(graph, num_classes=self.graph.num_classes)
         else:
-            other, _ = graph_like(raw_of_data(graph), legend, num_classes=self.graph.num_classes)
+            other, _ = build_graph_like(parse_pyg_data(graph), legend, num_classes=self.graph.num_classes)
         if other.num_features != self.graph.num_features:
             raise InputError(
                 f"the graph has {other.num_features} features",
-                expected=f"{self.graph.num_features}, as the one trained on",
+                expected=f"{self.graph.num_features}, as in the graph that was trained on",
             )
         return other
 
-    def _plan(self, scenario: str) -> Plan:
+    def _plan(self, scenario: str) -> RunPlan:
         if scenario not in self._plans:
-            config = composed([*self._words, f"ood={scenario}"], own=self._own, values=self._settings)
-            self._plans[scenario] = plan(config)
+            overrides = [*self._overrides, f"ood={scenario}"]
+            config = compose_config(overrides, config_dir=self._config_dir, values=self._values)
+            self._plans[scenario] = plan_run(config)
         return self._plans[scenario]
 
-    def _trained(self, scenario: str) -> Model:
-        planned = self._plan(scenario)
-        graph = planned.scenario_transform(self.graph) if planned.stage is Stage.training else self.graph
-        with self._threads():
-            return fitted(planned, graph).module.model.eval()
+    def _train(self, scenario: str) -> Model:
+        plan = self._plan(scenario)
+        with self._threads(), config_hints("model"):
+            return fit_model(plan, plan.graphs_from(self.graph).training).module.model.eval()
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """The config's number of threads, on which the last bits depend; the caller's is put back."""
+        """Use the configured number of threads, which the last bits depend on, and restore the caller's."""
         before = torch.get_num_threads()
-        torch.set_num_threads(self._plan("none").trainer["threads"])
+        torch.set_num_threads(self._plan("none").trainer.threads)
         try:
             yield
         finally:

@@ -1,43 +1,55 @@
-"""The one exception for what a user can put right."""
+"""The exception for everything that a user can fix."""
 
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from __future__ import annotations
+
+from collections.abc import Iterable
 from difflib import get_close_matches
-
-USER_MISTAKE = 2
+from functools import partial
+from typing import Any
 
 
 class InputError(ValueError):
-    """A mistake in a config, file, graph or value: what was wrong, what was expected, what to type.
+    """A mistake in a config, file, graph or value: what is wrong, what was expected, what to type.
 
-    The command line shows its text without a traceback; any other exception is a defect of ours and keeps its own.
+    The command line prints it without a traceback. Any other exception is a bug and keeps its traceback.
+
+    Args:
+        what: what is wrong.
+        expected: what would be right.
+        hint: what to type. The layers below `config` name the parameter instead, from which a hint is derived.
+        parameter: name of the argument that is wrong.
+        suggestion: a value of that argument that would work.
     """
 
-    def __init__(self, what: str, *, expected: str, hint: str = "") -> None:
+    def __init__(
+        self, what: str, *, expected: str, hint: str = "", parameter: str = "", suggestion: Any = None
+    ) -> None:
         self.what, self.expected, self.hint = what, expected, hint
+        self.parameter, self.suggestion = parameter, suggestion
         lines = [what, f"  expected: {expected}"] + ([f"  try:      {hint}"] if hint else [])
         super().__init__("\n".join(lines))
 
-    def __reduce__(self) -> tuple:  # survives the trip back from a worker process
-        return _rebuild, (self.what, self.expected, self.hint)
+    def __reduce__(self) -> tuple[Any, ...]:  # for pickle: worker processes send errors back
+        details = {"expected": self.expected, "hint": self.hint}
+        return partial(type(self), **details, parameter=self.parameter, suggestion=self.suggestion), (self.what,)
+
+    def with_hint(self, hint: str, *, what: str | None = None) -> InputError:
+        """Return a copy with another hint and, if given, another description of what is wrong."""
+        rebuild, _ = self.__reduce__()
+        return rebuild(what or self.what, hint=hint)
 
 
-def _rebuild(what: str, expected: str, hint: str) -> InputError:
-    return InputError(what, expected=expected, hint=hint)
+class FailedRunsError(Exception):
+    """Some runs of a sweep failed; each failure has been reported already."""
 
 
-@contextmanager
-def mistakes_told() -> Iterator[None]:
-    """At the top of a command: a mistake is one message and exit code 2."""
-    try:
-        yield
-    except InputError as error:
-        sys.stderr.write(f"\nlopgpn_exp: {error}\n")
-        sys.exit(USER_MISTAKE)
+def check_parameter(name: str, value: object, is_valid: bool, *, expected: str, suggestion: Any) -> None:
+    """Raise an InputError about an argument unless its value is valid."""
+    if not is_valid:
+        raise InputError(f"{name} is {value}", expected=expected, parameter=name, suggestion=suggestion)
 
 
 def nearest(name: str, options: Iterable[str]) -> str | None:
-    """The option most like `name`, or None where nothing comes close."""
+    """Return the option most similar to `name`, or None if nothing comes close."""
     matches = get_close_matches(str(name), [str(option) for option in options], n=1, cutoff=0.5)
     return matches[0] if matches else None

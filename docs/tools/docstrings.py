@@ -1,4 +1,4 @@
-"""Docstrings in the words of the pages: formulas and examples are otherwise in those of Sphinx and doctest."""
+"""A griffe extension that turns Sphinx formulas and doctest examples in docstrings into Markdown."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import griffe
 
 ROLE = re.compile(r":math:`([^`]+)`")
 DIRECTIVE = re.compile(r"^( *)\.\. math:: *(.+(?:\n\1 +.+)*)", re.M)
-EXAMPLE = re.compile(r"^(?: *>>> .*\n?)+", re.M)
+EXAMPLE = re.compile(r"^(?: *(?:>>>|\.\.\.)(?: .*)?\n?)+", re.M)
+PROMPT = re.compile(r"(?m)^ *(?:>>>|\.\.\.) ?")
 
 
-class InMarkdown(griffe.Extension):
+class MarkdownDocstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
-            obj.docstring.value = in_markdown(obj.docstring.value)
+            obj.docstring.value = to_markdown(obj.docstring.value)
 
 
-def in_markdown(text: str) -> str:
-    """The role `:math:` as $x$, a directive `.. math::` as a paragraph $$x$$, lines after `>>>` as a block of code."""
-    text = DIRECTIVE.sub(lambda found: f"{found[1]}$${' '.join(found[2].split())}$$", text)
-    text = EXAMPLE.sub(lambda found: "```python\n" + re.sub(r"(?m)^ *>>> ", "", found[0]).rstrip() + "\n```\n", text)
+def to_markdown(text: str) -> str:
+    """Turn the role `:math:` into $x$, a directive `.. math::` into $$x$$, and doctest lines into a code block."""
+    text = DIRECTIVE.sub(lambda match: f"{match[1]}$${' '.join(match[2].split())}$$", text)
+    text = EXAMPLE.sub(lambda match: "```python\n" + PROMPT.sub("", match[0]).rstrip() + "\n```\n", text)
     return ROLE.sub(r"$\1$", text)

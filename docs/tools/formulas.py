@@ -1,4 +1,4 @@
-"""Formulas become MathML as the site is built: nothing is loaded and nothing runs in the reader's browser."""
+"""A Markdown extension that renders formulas as MathML when the site is built: no script, no download."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
-AFTER_INLINE = 15  # Markdown's own: inline 20, prettify 10
+AFTER_INLINE = 15  # priority between Markdown's own inline (20) and prettify (10)
 
 
 class MathML(Treeprocessor):
-    """In place of what `pymdownx.arithmatex` (generic) found between dollars."""
+    """Replaces the formulas that `pymdownx.arithmatex` (generic) has marked."""
 
     def run(self, root: Element) -> None:
         for parent in root.iter():
-            for at, child in enumerate(parent):
+            for index, child in enumerate(parent):
                 if child.get("class") == "arithmatex":
-                    tex = " ".join((child.text or "")[2:-2].split())  # \( and \), or \[ and \]
+                    tex = " ".join((child.text or "")[2:-2].split())  # without \( and \), or \[ and \]
                     formula = convert_to_element(tex, display="block" if child.tag == "div" else "inline")
                     formula.tail = child.tail
-                    parent[at] = formula
+                    parent[index] = formula
 
 
 class Formulas(Extension):
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802  (Markdown's name)
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802  (the name is given by Markdown)
         md.treeprocessors.register(MathML(md), "mathml", AFTER_INLINE)
 
 
-def makeExtension(**options: Any) -> Formulas:  # noqa: N802  (Markdown's name)
+def makeExtension(**options: Any) -> Formulas:  # noqa: N802  (the name is given by Markdown)
     return Formulas(**options)

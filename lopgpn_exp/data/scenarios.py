@@ -6,54 +6,53 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.graph import Graph, Part
 
 
 def leave_out_classes(graph: Graph, *, left_out_classes: int, seed: int = 0) -> Graph:
-    """The last classes are unknown to the model: their nodes stay, with features, but neither train nor validate.
+    """Leave the last classes out of training and validation; their nodes stay in the graph and become OOD.
 
-    `num_classes` shrinks to the kept classes. ID are the test nodes of these, OOD the test nodes of the left-out ones.
-    Nothing here is random; `seed` is part of every scenario's call.
+    `num_classes` becomes the number of kept classes. `seed` is not used, but every scenario is called with one.
     """
-    kept = graph.num_classes - left_out_classes
-    if left_out_classes < 1 or kept < 2:
+    num_kept = graph.num_classes - left_out_classes
+    if left_out_classes < 1 or num_kept < 2:
         raise InputError(
-            f"{left_out_classes} of {graph.num_classes} classes are to be left out",
-            expected="at least 1 left out and at least 2 kept",
-            hint="dataset.left_out_classes=1",
+            f"left_out_classes is {left_out_classes} for a graph with {graph.num_classes} classes",
+            expected="at least 1 class left out and at least 2 kept",
+            parameter="left_out_classes",
+            suggestion=1,
         )
-    is_ood = graph.labels >= kept
-    trained_on = (graph.part == Part.TRAIN) | (graph.part == Part.VAL)
-    part = graph.part.masked_fill(is_ood & trained_on, Part.NONE)
-    return graph.replace(num_classes=kept, part=part, is_ood=is_ood)
+    is_ood = graph.labels >= num_kept
+    is_fitted = (graph.part == Part.TRAIN) | (graph.part == Part.VAL)
+    part = graph.part.masked_fill(is_ood & is_fitted, Part.NONE)
+    return graph.replace(num_classes=num_kept, part=part, is_ood=is_ood)
 
 
 def bernoulli(graph: Graph, *, fraction: float = 0.1, seed: int) -> Graph:
-    """Features of some nodes become a Bernoulli(0.5) vector normalised to sum 1.
+    """Replace the features of some nodes by a Bernoulli(0.5) vector normalised to sum 1.
 
-    Deviation: the paper words this as dropped features (`feature_dropout`); its public code replaces them.
+    Deviation: the paper describes dropped features (`feature_dropout`); its public code replaces them.
     """
 
     def draw(features: Tensor, generator: torch.Generator) -> Tensor:
-        coins = torch.bernoulli(torch.full(features.shape, 0.5), generator=generator)
-        return coins / coins.sum(dim=1, keepdim=True).clamp(min=1)
+        bits = torch.bernoulli(torch.full(features.shape, 0.5), generator=generator)
+        return bits / bits.sum(dim=1, keepdim=True).clamp(min=1)
 
     return _perturb(graph, fraction, seed, draw)
 
 
 def gaussian(graph: Graph, *, fraction: float = 0.1, seed: int) -> Graph:
-    """Features of some nodes become an unnormalised N(0, I) vector.
+    """Replace the features of some nodes by an unnormalised N(0, I) vector.
 
-    Deviation: the paper words this as added noise (`feature_noise`); its public code replaces the features.
+    Deviation: the paper describes added noise (`feature_noise`); its public code replaces the features.
     """
     return _perturb(graph, fraction, seed, lambda x, generator: torch.randn(x.shape, generator=generator))
 
 
 def feature_dropout(graph: Graph, *, fraction: float = 0.1, probability: float = 0.5, seed: int) -> Graph:
-    """Each feature of some nodes is set to zero with `probability`. Paper: Sec. 5.3, as worded there."""
-    if not 0 <= probability <= 1:
-        raise InputError(f"ood.probability is {probability}", expected="from 0 to 1", hint="ood.probability=0.5")
+    """Set each feature of some nodes to zero with `probability`. Paper: Sec. 5.3, as its text describes it."""
+    check_parameter("probability", probability, 0 <= probability <= 1, expected="from 0 to 1", suggestion=0.5)
 
     def drop(features: Tensor, generator: torch.Generator) -> Tensor:
         return features * torch.bernoulli(torch.full(features.shape, 1 - probability), generator=generator)
@@ -62,14 +61,13 @@ def feature_dropout(graph: Graph, *, fraction: float = 0.1, probability: float =
 
 
 def feature_noise(graph: Graph, *, fraction: float = 0.1, scale: float = 1.0, seed: int) -> Graph:
-    """Gaussian noise is added to the features of some nodes. Paper: Sec. 5.3, as worded there."""
+    """Add Gaussian noise to the features of some nodes. Paper: Sec. 5.3, as its text describes it."""
     return _perturb(graph, fraction, seed, lambda x, generator: x + scale * torch.randn(x.shape, generator=generator))
 
 
 def _perturb(graph: Graph, fraction: float, seed: int, change: Callable[[Tensor, torch.Generator], Tensor]) -> Graph:
-    """Change `fraction` of the nodes of each part of the split, training nodes included."""
-    if not 0 < fraction < 1:
-        raise InputError(f"ood.fraction is {fraction}", expected="between 0 and 1", hint="ood.fraction=0.1")
+    """Change the features of `fraction` of the nodes in each part of the split, training nodes included."""
+    check_parameter("fraction", fraction, 0 < fraction < 1, expected="between 0 and 1", suggestion=0.1)
     rng = np.random.default_rng(seed)
     is_ood = torch.zeros(graph.num_nodes, dtype=torch.bool)
     for part in (Part.TRAIN, Part.VAL, Part.TEST):

@@ -1,16 +1,16 @@
-"""Which nodes train, validate and test."""
+"""Splits: which nodes are used for training, validation and testing."""
 
 import math
 
 import numpy as np
 import torch
 
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.graph import Graph, Part
 
 
 class OneSplitError(InputError):
-    """The data brings a split of its own, so that there is no second one: a sweep over splits goes on without it."""
+    """The dataset ships a single split, so the requested split index does not exist. A sweep over splits skips it."""
 
 
 def random_split(
@@ -23,50 +23,43 @@ def random_split(
     test: float = 0.80,
     unused: float = 0.0,
 ) -> Graph:
-    """Stratified per class and seeded by `index` alone, so that every model sees the same `count` splits.
+    """Split each class at random, seeded by `index` alone: all models see the same `count` splits.
 
-    Fractions are of the whole class. Each class gets at least one node in each part; test takes what rounding leaves.
-    Deviation: the paper's public code draws the fractions from what is left, 5 / 14.2 / 64.6 %, and leaves the rest
-    unused (`train=0.05 val=0.1425 test=0.646 unused=0.1615`).
+    Fractions are relative to the size of the class. Each class has at least one node in each part; the test part
+    absorbs rounding.
+    Deviation: the paper's public code applies each fraction to the nodes that remain, which gives 5 / 14.2 / 64.6 % and
+    leaves the others unused (`train=0.05 val=0.1425 test=0.646 unused=0.1615`).
     """
     _check_index(index, count)
-    fractions = {"train": train, "val": val, "test": test, "unused": unused}
-    if any(f < 0 for f in fractions.values()) or not math.isclose(sum(fractions.values()), 1.0, abs_tol=1e-6):
-        shown = " + ".join(f"{name} {value:g}" for name, value in fractions.items())
-        raise InputError(
-            f"the split's fractions are {shown} = {sum(fractions.values()):g}",
-            expected="no negative fraction, and a sum of 1",
-            hint="split.train=0.05 split.val=0.15 split.test=0.8",
-        )
+    _check_fractions(train=train, val=val, test=test, unused=unused)
     rng = np.random.default_rng([0x5B117, index])
     part = torch.full((graph.num_nodes,), Part.NONE, dtype=torch.int8)
     for label in range(graph.num_classes):
-        nodes = np.flatnonzero(graph.labels.numpy() == label)
-        if len(nodes) < 3:
+        nodes = torch.from_numpy(rng.permutation(np.flatnonzero(graph.labels.numpy() == label)))
+        size = len(nodes)
+        if size < 3:
             raise InputError(
-                f"class {graph.class_name(label)} has {len(nodes)} node(s)",
-                expected="at least 3: one each to train, validate and test",
+                f"class {graph.class_name(label)} has {size} node(s)",
+                expected="at least 3: one each for training, validation and testing",
                 hint="merge rare classes, or mark their nodes as unlabelled (-1)",
             )
-        nodes = torch.from_numpy(rng.permutation(nodes))
-        num_train = max(1, min(round(train * len(nodes)), len(nodes) - 2))
-        num_val = max(1, min(round(val * len(nodes)), len(nodes) - num_train - 1))
-        num_unused = min(round(unused * len(nodes)), len(nodes) - num_train - num_val - 1)
-        num_test = len(nodes) - num_train - num_val - num_unused
-        for name, chosen in zip(
-            (Part.TRAIN, Part.VAL, Part.TEST),
-            nodes.split([num_train, num_val, num_test, num_unused])[:3],
-            strict=True,
-        ):
-            part[chosen] = name
+        num_train = max(1, min(round(train * size), size - 2))
+        num_val = max(1, min(round(val * size), size - num_train - 1))
+        num_unused = min(round(unused * size), size - num_train - num_val - 1)
+        num_test = size - num_train - num_val - num_unused
+        counts = {Part.TRAIN: num_train, Part.VAL: num_val, Part.TEST: num_test, Part.NONE: num_unused}
+        for value, members in zip(counts, nodes.split(list(counts.values())), strict=True):
+            part[members] = value
     return graph.replace(part=part)
 
 
 def official_split(graph: Graph, *, index: int, count: int = 1) -> Graph:
-    """The split that came with the data. There is one."""
+    """Use the split that ships with the dataset."""
     _check_index(index, count)
     if graph.official_part is None:
-        raise InputError("this dataset has no official split", expected="a random one", hint="split=random")
+        raise InputError(
+            "this dataset has no official split", expected="a random split", parameter="split", suggestion="random"
+        )
     return graph.replace(part=graph.official_part.clone())
 
 
@@ -80,24 +73,36 @@ def own_split(
     test: float = 0.2,
     unused: float = 0.0,
 ) -> Graph:
-    """The split that came with the data where there is one, else a random one of these fractions."""
+    """Use the split that ships with the dataset if there is one, otherwise a random split with these fractions."""
     if graph.official_part is None:
         return random_split(graph, index=index, count=count, train=train, val=val, test=test, unused=unused)
     if index != 0:
         raise OneSplitError(
-            f"split.index is {index}, and the data brings one split of its own",
-            expected="index 0, or a random split in its place",
-            hint="split=official, or split=random",
+            f"index is {index}, but the dataset ships a single split",
+            expected="index 0, or a random split instead of the dataset's own",
+            parameter="index",
+            suggestion=0,
         )
     return official_split(graph, index=0)
 
 
 def _check_index(index: int, count: int) -> None:
-    if count < 1:
-        raise InputError(f"split.count is {count}", expected="1 or more", hint="split.count=10")
-    if not 0 <= index < count:
+    check_parameter("count", count, count >= 1, expected="1 or more", suggestion=10)
+    expected = f"from 0 to {count - 1}: count is {count}"
+    nearest_index = min(max(index, 0), count - 1)
+    check_parameter("index", index, index == nearest_index, expected=expected, suggestion=nearest_index)
+
+
+def _check_fractions(**fractions: float) -> None:
+    total = sum(fractions.values())
+    is_negative = any(fraction < 0 for fraction in fractions.values())
+    if is_negative or not math.isclose(total, 1.0, abs_tol=1e-6):
+        shown = " + ".join(f"{name} {fraction:g}" for name, fraction in fractions.items())
+        remainder = round(1 - total + fractions["test"], 6)
+        has_suggestion = not is_negative and remainder > 0
         raise InputError(
-            f"split.index is {index}",
-            expected=f"from 0 to {count - 1}: there are {count} splits",
-            hint=f"split.index={count - 1}" + (f" or split.count={index + 1}" if index > 0 else ""),
+            f"the split's fractions are {shown} = {total:g}",
+            expected="no negative fraction, and a sum of 1",
+            parameter="test" if has_suggestion else "",
+            suggestion=remainder if has_suggestion else None,
         )

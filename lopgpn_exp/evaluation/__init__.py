@@ -1,5 +1,8 @@
-"""A posterior and a graph to numbers. No model, config or tracking is known here."""
+"""Evaluate a posterior on a graph, and compute statistics over many runs.
 
-from lopgpn_exp.evaluation.evaluate import Evaluation, evaluate, predictions, tested
+Nothing here depends on models or training. Metrics of arrays are in `evaluation.metrics`.
+"""
 
-__all__ = ["Evaluation", "evaluate", "predictions", "tested"]
+from lopgpn_exp.evaluation.evaluate import Evaluation, evaluate, select_test_nodes, tabulate_predictions
+
+__all__ = ["Evaluation", "evaluate", "select_test_nodes", "tabulate_predictions"]

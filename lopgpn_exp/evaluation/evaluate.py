@@ -1,7 +1,8 @@
-"""A posterior and a graph in, every number and the table of nodes out."""
+"""Evaluate a posterior on a graph: metrics, curves and a table of nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +13,22 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.evaluation.classification import accuracy, brier_score, expected_calibration_error
-from lopgpn_exp.evaluation.rejection import accuracy_rejection_curve, area_under_curve
+from lopgpn_exp.evaluation.metrics import (
+    accuracy,
+    accuracy_rejection_curve,
+    area_under_curve,
+    brier_score,
+    expected_calibration_error,
+)
 from lopgpn_exp.graph import Graph, Part
-from lopgpn_exp.posterior import MEASURES, Posterior
+from lopgpn_exp.posterior import Posterior
+
+NODE_COLUMNS = ("node", "part", "label", "predicted", "confidence", "is_ood", "id", "label_name", "predicted_name")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics and curves by their path, and one row a node."""
+    """Metrics and curves by path, and a table with one row per node."""
 
     metrics: dict[str, float]
     curves: dict[str, list[float]]
@@ -28,37 +36,39 @@ class Evaluation:
 
 
 def evaluate(posterior: Posterior, graph: Graph) -> Evaluation:
-    """Metrics of the test nodes.
+    """Compute all metrics of the test nodes.
 
-    `test/*` and the curves are over all test nodes whose class the model knows; `id/*` and `ood/*` exist where the
-    graph has OOD test nodes. A measure that the posterior does not have appears nowhere.
+    `test/*` and the curves are over all test nodes of classes that the model can predict; `id/*` and `ood/*` exist if
+    the graph has OOD nodes.
     """
-    test = tested(graph)
-    table = predictions(posterior, graph)
-    metrics, curves = _classification(posterior, graph, table, test)
-    metrics |= _validation(posterior, graph)
+    test = select_test_nodes(graph)
+    table = tabulate_predictions(posterior, graph)
+    metrics, curves = _evaluate_classification(posterior, graph, table, test)
+    metrics |= _evaluate_validation(posterior, graph)
     if table["is_ood"].any():
-        metrics |= _detection(table[(table["part"] == "test").to_numpy() & (graph.labels >= 0).numpy()])
+        labelled = (table["part"] == "test").to_numpy() & (graph.labels >= 0).numpy()
+        metrics |= _evaluate_detection(table[labelled], posterior.measures)
     _check_finite(metrics)
     return Evaluation(metrics, curves, table)
 
 
-def tested(graph: Graph) -> Bool[np.ndarray, " nodes"]:
-    """Which test nodes have a class that the model knows. That there are none can be told before any training."""
-    known = (graph.labels < graph.num_classes) & (graph.labels >= 0)
-    test = ((graph.part == Part.TEST) & known).numpy()
+def select_test_nodes(graph: Graph) -> Bool[np.ndarray, " nodes"]:
+    """Return a mask of the test nodes of classes that the model can predict; raise an InputError if there are none."""
+    has_known_class = (graph.labels < graph.num_classes) & (graph.labels >= 0)
+    test = ((graph.part == Part.TEST) & has_known_class).numpy()
     if not test.any():
-        raise InputError("the split has no labelled test nodes", expected="at least one", hint="split=random")
+        raise InputError(
+            "the split has no labelled test nodes", expected="at least one", parameter="split", suggestion="random"
+        )
     return test
 
 
-def predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:
-    """One row a node: `node, part, label, predicted, confidence, is_ood` and a column a supported measure.
+def tabulate_predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:
+    """Return a table with one row per node: `node, part, label, predicted, confidence, is_ood` and the measures.
 
-    Where the graph came with names of its own, also `id, label_name, predicted_name`.
+    If the graph has a legend, the table also has `id, label_name, predicted_name`.
     """
-    mean = posterior.mean.double()
-    confidence, predicted = mean.max(dim=1)
+    confidence, predicted = posterior.mean.double().max(dim=1)
     columns = {
         "node": np.arange(graph.num_nodes),
         "part": np.array([part.name.lower() for part in Part])[graph.part.numpy()],
@@ -66,25 +76,32 @@ def predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:
         "predicted": predicted.numpy(),
         "confidence": confidence.numpy(),
         "is_ood": graph.is_ood.numpy(),
-        **_names(graph, predicted),
+        **_name_nodes(graph, predicted),
     }
     for name in posterior.measures:
+        if name in NODE_COLUMNS:
+            raise InputError(f"a measure is named {name!r}, like a column of the table", expected="another name")
         values = posterior.measure(name).numpy()
         if not np.isfinite(values).all():
             node = int(np.flatnonzero(~np.isfinite(values))[0])
             raise InputError(
                 f"measure {name} of node {node} is {values[node]}",
                 expected="finite numbers",
-                hint="smaller features, or a model that has not diverged",
+                hint="use smaller features, or a model that has not diverged",
             )
         columns[name] = values
     return pd.DataFrame(columns)
 
 
-def _names(graph: Graph, predicted: Int[Tensor, " nodes"]) -> dict[str, Any]:
+def find_measures(table: pd.DataFrame) -> list[str]:
+    """Return the columns of a table of nodes that are measures."""
+    return [column for column in table.columns if column not in NODE_COLUMNS]
+
+
+def _name_nodes(graph: Graph, predicted: Int[Tensor, " nodes"]) -> dict[str, Any]:
     if graph.legend is None:
         return {}
-    classes = np.array([*graph.legend.classes, None], dtype=object)  # -1, the unknown class, is the last
+    classes = np.array([*graph.legend.classes, None], dtype=object)  # label -1, an unknown class, selects the last
     return {
         "id": graph.legend.nodes,
         "label_name": classes[graph.labels.numpy()],
@@ -92,50 +109,47 @@ def _names(graph: Graph, predicted: Int[Tensor, " nodes"]) -> dict[str, Any]:
     }
 
 
-def _classification(
-    posterior: Posterior, graph: Graph, table: pd.DataFrame, test: np.ndarray
+def _evaluate_classification(
+    posterior: Posterior, graph: Graph, table: pd.DataFrame, test: Bool[np.ndarray, " nodes"]
 ) -> tuple[dict[str, float], dict[str, list[float]]]:
     nodes = torch.from_numpy(np.flatnonzero(test))
-    labels = graph.labels[nodes]
-    chosen = table[test]
-    correct = (chosen["predicted"] == chosen["label"]).to_numpy()
-    tested = posterior[nodes]
+    labels, test_posterior, test_table = graph.labels[nodes], posterior[nodes], table[test]
+    correct = (test_table["predicted"] == test_table["label"]).to_numpy()
     metrics = {
         "test/accuracy": accuracy(correct),
-        "test/brier": brier_score(tested.mean.double().numpy(), labels.numpy()),
-        "test/ece": expected_calibration_error(chosen["confidence"].to_numpy(), correct),
-        "test/nll": float(tested.cross_entropy(labels).double().mean()),
+        "test/brier": brier_score(test_posterior.mean.double().numpy(), labels.numpy()),
+        "test/ece": expected_calibration_error(test_table["confidence"].to_numpy(), correct),
+        "test/nll": float(test_posterior.cross_entropy(labels).double().mean()),
     }
-    arcs = {m: accuracy_rejection_curve(chosen[m].to_numpy(), correct) for m in posterior.measures}
-    metrics |= {f"test/auarc/{m}": area_under_curve(curve) for m, curve in arcs.items()}
-    return metrics, {f"arc/{m}": curve.tolist() for m, curve in arcs.items()}
+    curves = {m: accuracy_rejection_curve(test_table[m].to_numpy(), correct) for m in posterior.measures}
+    metrics |= {f"test/auarc/{m}": area_under_curve(curve) for m, curve in curves.items()}
+    return metrics, {f"arc/{m}": curve.tolist() for m, curve in curves.items()}
 
 
-def _validation(posterior: Posterior, graph: Graph) -> dict[str, float]:
-    """What a search may look at: the validation nodes alone."""
+def _evaluate_validation(posterior: Posterior, graph: Graph) -> dict[str, float]:
+    """Compute the metrics of validation nodes, which a hyper-parameter search may use."""
     nodes = graph.nodes(Part.VAL)
     if len(nodes) == 0:
         return {}
-    labels, chosen = graph.labels[nodes], posterior[nodes]
+    labels, validation = graph.labels[nodes], posterior[nodes]
     return {
-        "val/accuracy": accuracy((chosen.mean.argmax(dim=1) == labels).numpy()),
-        "val/nll": float(chosen.cross_entropy(labels).double().mean()),
+        "val/accuracy": accuracy((validation.mean.argmax(dim=1) == labels).numpy()),
+        "val/nll": float(validation.cross_entropy(labels).double().mean()),
     }
 
 
-def _detection(test: pd.DataFrame) -> dict[str, float]:
-    from lopgpn_exp.evaluation.detection import DETECTION, relative_change  # scikit-learn: only where nodes are OOD
+def _evaluate_detection(test: pd.DataFrame, measures: Sequence[str]) -> dict[str, float]:
+    # deferred import: scikit-learn is only needed where nodes are OOD
+    from lopgpn_exp.evaluation.metrics.detection import DETECTION, relative_change
 
     is_ood = test["is_ood"].to_numpy()
     if is_ood.all() or not is_ood.any():
         raise InputError(
             f"{int(is_ood.sum())} of {len(is_ood)} test nodes are out-of-distribution",
-            expected="some that are and some that are not",
-            hint="ood.fraction=0.1, or more test nodes",
+            expected="some that are and some that are not: another scenario, or more test nodes",
         )
     correct = (test["predicted"] == test["label"]).to_numpy()
     metrics = {"id/accuracy": accuracy(correct[~is_ood]), "ood/accuracy": accuracy(correct[is_ood])}
-    measures = [name for name in MEASURES if name in test]
     for name, metric in DETECTION.items():
         metrics |= {f"ood/{name}/{m}": metric(test[m].to_numpy(), is_ood) for m in measures}
     changes = {m: relative_change(test[m].to_numpy(), is_ood) for m in measures}
@@ -143,6 +157,6 @@ def _detection(test: pd.DataFrame) -> dict[str, float]:
 
 
 def _check_finite(metrics: dict[str, float]) -> None:
-    bad = {name: value for name, value in metrics.items() if not np.isfinite(value)}
-    if bad:
-        raise InputError(f"metrics are not finite: {bad}", expected="finite numbers", hint="smaller features")
+    infinite = {name: value for name, value in metrics.items() if not np.isfinite(value)}
+    if infinite:
+        raise InputError(f"metrics are not finite: {infinite}", expected="finite numbers", hint="use smaller features")

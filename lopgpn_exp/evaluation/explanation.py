@@ -1,4 +1,4 @@
-"""Why a node is as uncertain as it is: whose opinions it was pooled from, and what they add up to."""
+"""Explain the uncertainty of a node: which nodes' opinions it was pooled from, and what they contribute."""
 
 from __future__ import annotations
 
@@ -14,36 +14,35 @@ from torch import Tensor
 from lopgpn_exp.graph import Graph, Part, adjacency_matrix
 from lopgpn_exp.posterior import Dirichlet, DirichletMixture, Posterior
 
-MOST_NEIGHBOURS = 12
-NOTHING = -1  # what a node says whose probabilities are all the same
-UNIFORM_BELOW = 1.05  # times 1/K: a largest probability that says nothing
+MAX_NEIGHBOURS = 12
+NO_CLASS = -1  # the prediction of a node for which all classes are equally likely
+UNIFORM_BELOW = 1.05  # times 1/K: if the largest probability is below this, all classes count as equally likely
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One node.
+    """The explanation of the uncertainty of one node.
 
     Args:
-        neighbours: the nodes that count most (itself among them): `node, share, hops, part, label, predicted,
-            confidence` and the measures of what each says alone, by falling share. `share` is that of the pool;
-            `predicted` is `NOTHING` where all classes are as likely.
-        rest: share of all other nodes together.
-        pooled, alone: mean class probabilities with the graph and without.
-        measures: a row a measure, `pooled` and `alone`.
-        disagreement, ignorance: the two parts of EU, where beliefs were pooled: how far the opinions contradict each
-            other, and what each of them does not know. They sum to EU.
-        votes: share of the pool by the class that a node alone would say; at the end, that of those who say nothing.
+        neighbours: the nodes with the largest shares of the pool, possibly including the node itself: `node, share,
+            hops, part, label, predicted, confidence` and the measures of each node's own opinion.
+        other_share: share of all other nodes together.
+        pooled, alone: mean class probabilities with and without the graph.
+        measures: one row per measure: `measure, pooled, alone`.
+        disagreement, ignorance: the two parts of EU if beliefs were pooled: how much the opinions contradict each
+            other, and how uncertain each of them is.
+        votes: share of the pool by predicted class; the last entry is that of `NO_CLASS`.
     """
 
     node: int
     neighbours: pd.DataFrame
-    rest: float
-    pooled: np.ndarray
-    alone: np.ndarray
+    other_share: float
+    pooled: Float[np.ndarray, " classes"]
+    alone: Float[np.ndarray, " classes"]
     measures: pd.DataFrame
     disagreement: float | None
     ignorance: float | None
-    votes: np.ndarray
+    votes: Float[np.ndarray, " classes_and_none"]
 
 
 def explain(
@@ -54,82 +53,90 @@ def explain(
     weights: Float[Tensor, " nodes"],
     alone: Posterior,
     pooled: str,
-    most: int = MOST_NEIGHBOURS,
+    max_neighbours: int = MAX_NEIGHBOURS,
 ) -> Explanation:
-    """`posterior` is that of all nodes, `weights` the node's row of Pi, `alone` what each node says by itself."""
-    share = shares(weights, alone, pooled)
-    order = np.argsort(-share, kind="stable")[:most]
-    order = order[share[order] > 0]
-    chosen, itself = torch.tensor([node]), posterior[torch.tensor([node])]
+    """Return the explanation of one node.
+
+    Args:
+        posterior: the posterior of all nodes.
+        weights, alone, pooled: the opinions that the node's posterior is pooled from (see `Model.opinions`).
+    """
+    share = compute_shares(weights, alone, pooled)
+    largest = np.argsort(-share, kind="stable")[:max_neighbours]
+    largest = largest[share[largest] > 0]
+    index = torch.tensor([node])
+    node_posterior, node_alone = posterior[index], alone[index]
     mean_alone = alone.mean.double()
-    split = eu_parts(itself) if isinstance(itself, DirichletMixture) else (None, None)
-    own = alone[chosen]
-    names = [name for name in itself.measures if name in own.measures]
+    num_classes = mean_alone.shape[1]
+    _, predicted = predict_classes(mean_alone)
+    votes = predicted.masked_fill(predicted == NO_CLASS, num_classes).numpy()
+    eu_parts = split_eu(node_posterior) if isinstance(node_posterior, DirichletMixture) else (None, None)
+    names = [name for name in node_posterior.measures if name in node_alone.measures]
     return Explanation(
         node=node,
-        neighbours=_neighbours(graph, node, order, share, alone),
-        rest=max(0.0, 1.0 - float(share[order].sum())),
-        pooled=itself.mean.double()[0].numpy(),
+        neighbours=_tabulate_neighbours(graph, node, largest, share, alone),
+        other_share=max(0.0, 1.0 - float(share[largest].sum())),
+        pooled=node_posterior.mean.double()[0].numpy(),
         alone=mean_alone[node].numpy(),
         measures=pd.DataFrame(
             {
                 "measure": names,
-                "pooled": [float(itself.measure(name)[0]) for name in names],
-                "alone": [float(own.measure(name)[0]) for name in names],
+                "pooled": [float(node_posterior.measure(name)[0]) for name in names],
+                "alone": [float(node_alone.measure(name)[0]) for name in names],
             }
         ),
-        disagreement=split[0],
-        ignorance=split[1],
-        votes=_votes(said(mean_alone)[1].numpy(), share, mean_alone.shape[1]),
+        disagreement=eu_parts[0],
+        ignorance=eu_parts[1],
+        votes=np.bincount(votes, weights=share, minlength=num_classes + 1),
     )
 
 
-def said(mean: Float[Tensor, "nodes classes"]) -> tuple[Float[Tensor, " nodes"], Int[Tensor, " nodes"]]:
-    """How sure each is, and of which class; of `NOTHING` where no class is likelier than the others."""
-    confidence, label = mean.max(dim=1)
-    return confidence, label.masked_fill(confidence * mean.shape[1] < UNIFORM_BELOW, NOTHING)
+def predict_classes(mean: Float[Tensor, "nodes classes"]) -> tuple[Float[Tensor, " nodes"], Int[Tensor, " nodes"]]:
+    """Return the confidence and the predicted class of each node; `NO_CLASS` if all classes are equally likely."""
+    confidence, predicted = mean.max(dim=1)
+    return confidence, predicted.masked_fill(confidence * mean.shape[1] < UNIFORM_BELOW, NO_CLASS)
 
 
-def _votes(labels: np.ndarray, share: np.ndarray, num_classes: int) -> np.ndarray:
-    return np.bincount(np.where(labels == NOTHING, num_classes, labels), weights=share, minlength=num_classes + 1)
-
-
-def shares(weights: Float[Tensor, " nodes"], alone: Posterior, pooled: str) -> Float[np.ndarray, " nodes"]:
-    """What each node contributes, as shares that sum to 1: its weight, times its evidence where that is added up."""
+def compute_shares(weights: Float[Tensor, " nodes"], alone: Posterior, pooled: str) -> Float[np.ndarray, " nodes"]:
+    """Return each node's contribution, summing to 1: its weight, times its evidence if evidence is pooled."""
     amount = weights.double()
     if pooled == "evidence" and isinstance(alone, Dirichlet):
         evidence = amount * (alone.alpha.double() - 1).sum(dim=1)
-        amount = evidence if float(evidence.sum()) > 0 else amount  # nobody knows anything: then all say so alike
+        amount = evidence if float(evidence.sum()) > 0 else amount
     return (amount / amount.sum()).numpy()
 
 
-def eu_parts(mixture: DirichletMixture) -> tuple[float, float]:
-    """Disagreement and ignorance of one node: EU = [H(mean) - sum_j w_j H(mean_j)] + sum_j w_j EU_j. Paper: Eq. (4)."""
+def split_eu(mixture: DirichletMixture) -> tuple[float, float]:
+    """Return disagreement and ignorance: EU = [H(mean) - sum_j w_j H(mean_j)] + sum_j w_j EU_j. Paper: Eq. (4)."""
     weights = mixture.weights.to(torch.float64)
     ignorance = float((weights @ Dirichlet(mixture.components.alpha.double()).eu()[:, None])[0, 0])
     return float(mixture.eu()[0]) - ignorance, ignorance
 
 
-def _neighbours(graph: Graph, node: int, order: np.ndarray, share: np.ndarray, alone: Posterior) -> pd.DataFrame:
-    nodes = torch.from_numpy(order.copy())
+def _tabulate_neighbours(
+    graph: Graph,
+    node: int,
+    neighbours: Int[np.ndarray, " chosen"],
+    share: Float[np.ndarray, " nodes"],
+    alone: Posterior,
+) -> pd.DataFrame:
+    nodes = torch.from_numpy(neighbours.copy())
     opinions = alone[nodes]
-    confidence, predicted = said(opinions.mean.double())
-    labels = graph.labels[nodes].numpy()
+    confidence, predicted = predict_classes(opinions.mean.double())
     parts = graph.part[nodes].numpy()
-    seen = parts == Part.TRAIN  # the labels that the model was given
     columns = {
-        "node": order,
-        "share": share[order],
-        "hops": hops_from(graph, node)[order],
+        "node": neighbours,
+        "share": share[neighbours],
+        "hops": compute_hops(graph, node)[neighbours],
         "part": [Part(part).name.lower() for part in parts],
-        "label": np.where(seen, labels, -1),
+        "label": np.where(parts == Part.TRAIN, graph.labels[nodes].numpy(), -1),  # only labels used in training
         "predicted": predicted.numpy(),
         "confidence": confidence.numpy(),
     }
     return pd.DataFrame(columns | {name: opinions.measure(name).numpy() for name in opinions.measures})
 
 
-def hops_from(graph: Graph, node: int) -> np.ndarray:
-    """Hop distance of every node, -1 where there is no way."""
+def compute_hops(graph: Graph, node: int) -> Int[np.ndarray, " nodes"]:
+    """Return the hop distance of every node from `node`, -1 if there is no path."""
     distance = dijkstra(adjacency_matrix(graph), directed=False, indices=node, unweighted=True)
     return np.where(np.isfinite(distance), distance, -1).astype(int)

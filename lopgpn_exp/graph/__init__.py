@@ -1,4 +1,4 @@
-"""A frozen graph, its normalised operators, dispersion, the sparse PPR matrix and the Laplacian spectrum."""
+"""The graph type and what is computed from a graph alone: operators, dispersion, the PPR matrix, hop distances."""
 
 from lopgpn_exp.graph.dispersion import Dispersion, Scheme
 from lopgpn_exp.graph.graph import Graph, Part, fingerprint, undirected_edges
@@ -6,7 +6,6 @@ from lopgpn_exp.graph.legend import Legend
 from lopgpn_exp.graph.matrix import DenseMatrix, Matrix, SparseMatrix
 from lopgpn_exp.graph.operators import adjacency_matrix, column_stochastic, row_stochastic, symmetric
 from lopgpn_exp.graph.ppr import ppr_matrix
-from lopgpn_exp.graph.spectrum import Spectrum, laplacian_spectrum
 
 __all__ = [
     "DenseMatrix",
@@ -17,11 +16,9 @@ __all__ = [
     "Part",
     "Scheme",
     "SparseMatrix",
-    "Spectrum",
     "adjacency_matrix",
     "column_stochastic",
     "fingerprint",
-    "laplacian_spectrum",
     "ppr_matrix",
     "row_stochastic",
     "symmetric",

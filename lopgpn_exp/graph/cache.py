@@ -1,4 +1,4 @@
-"""What depends on a graph's edges alone is computed once and kept on disk, under a hash of what it depends on."""
+"""A disk cache for arrays that depend only on a graph's structure."""
 
 import hashlib
 import logging
@@ -16,13 +16,13 @@ log = logging.getLogger(__name__)
 Arrays = Mapping[str, np.ndarray]
 
 
-def cache_key(what: str) -> str:
-    """A hash of a text that names everything a result depends on."""
-    return hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
+def cache_key(description: str) -> str:
+    """Return a hash of a text that names everything that a result depends on."""
+    return hashlib.blake2b(description.encode(), digest_size=16).hexdigest()
 
 
-def stored_arrays(cache_dir: Path | None, name: str, compute: Callable[[], Arrays]) -> Arrays:
-    """The arrays kept as `name` in `cache_dir`, else those that `compute` gives, which are then kept."""
+def load_or_compute(cache_dir: Path | None, name: str, compute: Callable[[], Arrays]) -> Arrays:
+    """Return the arrays stored as `name` in `cache_dir`; if there are none, compute and store them."""
     if cache_dir is None:
         return compute()
     path = cache_dir / f"{name}.npz"
@@ -34,14 +34,14 @@ def stored_arrays(cache_dir: Path | None, name: str, compute: Callable[[], Array
 
 
 def _store(path: Path, arrays: Arrays) -> None:
-    """Atomic: a killed process or a full disk leaves no half-written file under the final name."""
+    """Write atomically: a killed process or a full disk leaves no incomplete file under the final name."""
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.npz")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(temporary, **arrays, digest=np.array(_digest(arrays)))  # type: ignore[arg-type]
         os.replace(temporary, path)
     except OSError as error:
-        log.warning("used but not kept: %s cannot be written (%s)", path, error)
+        log.warning("cannot write the cache file %s (%s): continuing without it", path, error)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -50,14 +50,14 @@ def _load(path: Path) -> Arrays | None:
     if not path.is_file():
         return None
     try:
-        # Our own handle: numpy leaves it open when the archive is damaged.
+        # An explicit file handle, because numpy leaves its own open if the archive is damaged.
         with path.open("rb") as file, np.load(file) as archive:
             arrays = {key: archive[key] for key in archive.files}
         if str(arrays.pop("digest")) != _digest(arrays):
-            raise ValueError("its content has changed")
+            raise ValueError("wrong checksum")
         return arrays
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        log.warning("the cached file %s cannot be read (%s): computing it again", path, error)
+        log.warning("cannot read the cache file %s (%s): recomputing its content", path, error)
         return None
 
 

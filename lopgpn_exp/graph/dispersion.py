@@ -1,4 +1,4 @@
-"""Dispersion of node values along the graph: the APPNP recursion, and the power that the paper writes."""
+"""Dispersion of node values along the edges: the recursion of APPNP, and the matrix power of the paper."""
 
 from typing import Any, Literal
 
@@ -7,21 +7,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import check_parameter
 from lopgpn_exp.graph.matrix import SparseMatrix
 
 Scheme = Literal["recursion", "power"]
 
 
 class Dispersion:
-    r"""A polynomial of a normalised adjacency, applied to node values.
+    r"""A polynomial of a normalised adjacency matrix, applied to node values.
 
     - ``recursion``: :math:`Z_0 = H,\ Z_{l+1} = (1-\epsilon) \hat A Z_l + \epsilon H`, the scheme of APPNP.
     - ``power``: :math:`(\epsilon I + (1-\epsilon) \hat A)^L H`, evaluated from right to left. Paper: Eq. (10), (15).
+    - :math:`L`: `num_steps`; :math:`\epsilon`: `teleport`, the teleport probability; :math:`\hat A`: `operator`.
 
-    Deviation: the default is the recursion, with which the published numbers were made; entries differ by up to 0.1.
+    Deviation: the default is the recursion, which produced the published numbers; entries differ by up to 0.1.
 
-    As a polynomial in A-hat its gradient is the same polynomial in the transpose: nothing is stored between the steps.
+    The gradient is the same polynomial in the transpose, so no intermediate step is stored.
     """
 
     def __init__(
@@ -35,12 +36,13 @@ class Dispersion:
         return _Disperse.apply(values, self)
 
     def row(self, node: int) -> Float[Tensor, " nodes"]:
-        """How much each node's value counts in the dispersed value of one node."""
-        chosen = torch.zeros(self.operator.shape[0], 1)
-        chosen[node] = 1
-        return self.apply(chosen, transposed=True)[:, 0]
+        """Return the weight of each node's value in the dispersed value of one node."""
+        one_hot = torch.zeros(self.operator.shape[0], 1)
+        one_hot[node] = 1
+        return self.apply(one_hot, transposed=True)[:, 0]
 
     def apply(self, values: Tensor, *, transposed: bool = False) -> Tensor:
+        """Return the polynomial, or its transpose, times `values`; autograd does not record it."""
         operator = self.operator.csr(values.device, transposed=transposed)
         current = values
         for _ in range(self.num_steps):
@@ -61,7 +63,6 @@ class _Disperse(torch.autograd.Function):
 
 
 def check_dispersion(*, num_steps: int, teleport: float) -> None:
-    if num_steps < 0:
-        raise InputError(f"num_steps is {num_steps}", expected="0 or more", hint="model.num_steps=10")
-    if not 0 < teleport <= 1:
-        raise InputError(f"teleport is {teleport}", expected="more than 0, at most 1", hint="model.teleport=0.1")
+    """Raise an InputError if an option of `Dispersion` is out of range."""
+    check_parameter("num_steps", num_steps, num_steps >= 0, expected="0 or more", suggestion=10)
+    check_parameter("teleport", teleport, 0 < teleport <= 1, expected="more than 0, at most 1", suggestion=0.1)

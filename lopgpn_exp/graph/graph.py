@@ -1,15 +1,17 @@
-"""The one graph type that every later room reads."""
+"""The graph type that all other packages use."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -18,11 +20,11 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph.legend import Legend
 
-ArrayLike = Any  # a tensor, a numpy array, a nested list
+ArrayLike = Any  # a tensor, a numpy array or a nested list
 
 
 class Part(IntEnum):
-    """Which part of the split a node belongs to."""
+    """The part of the split that a node belongs to."""
 
     NONE = 0
     TRAIN = 1
@@ -31,44 +33,57 @@ class Part(IntEnum):
 
 
 def undirected_edges(edge_index: Int[Tensor, "2 any"], num_nodes: int) -> Int[Tensor, "2 edges"]:
-    """Both directions of each edge once, without self loops, sorted by source then target."""
+    """Return both directions of each edge once, without self loops, sorted by source, then target."""
     _check_edges(edge_index, num_nodes)
     source, target = edge_index.numpy().astype(np.int64)
+    if _is_undirected(source, target, num_nodes):
+        return torch.from_numpy(np.stack([source, target]))
     keep = source != target
     source, target = source[keep], target[keep]
     keys = sorted_unique(np.concatenate([source * num_nodes + target, target * num_nodes + source]))
     return torch.from_numpy(np.stack([keys // num_nodes, keys % num_nodes]))
 
 
+def _is_undirected(source: Int[np.ndarray, " edges"], target: Int[np.ndarray, " edges"], num_nodes: int) -> bool:
+    """Return whether edges are already as `undirected_edges` returns them; checking is faster than sorting."""
+    keys = source * num_nodes + target
+    if (source == target).any() or (keys[1:] <= keys[:-1]).any():
+        return False
+    row_ends = np.searchsorted(source, np.arange(num_nodes + 1))
+    adjacency = sp.csr_array((np.ones(len(source), dtype=np.int8), target, row_ends), shape=(num_nodes, num_nodes))
+    reverse = adjacency.T.tocsr()
+    return np.array_equal(adjacency.indptr, reverse.indptr) and np.array_equal(adjacency.indices, reverse.indices)
+
+
 def sorted_unique(keys: Int[np.ndarray, " any"]) -> Int[np.ndarray, " unique"]:
-    """As `np.unique`, which hashes whole numbers first: six times slower at ten million edges."""
+    """Return `np.unique(keys)`, but six times faster for ten million edges, because numpy hashes integers first."""
     keys = np.sort(keys)
     return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """An undirected attributed graph with its split. Frozen: every change makes a new one.
+    """An undirected attributed graph with its split. Frozen: `replace` returns a changed copy.
 
     Args:
-        features: one row a node, finite.
+        features: one row per node, finite.
         edge_index: both directions of each edge once, no self loops, sorted (see `undirected_edges`).
         labels: class of each node, -1 where unknown. A left-out class keeps its label, which is then
             at least `num_classes` and only allowed where `is_ood`.
-        num_classes: how many classes a model of this graph distinguishes.
+        num_classes: number of classes that a model of this graph distinguishes.
         part: `Part` of each node.
         is_ood: nodes that a scenario made out-of-distribution.
-        official_part: the split that came with the data, where there is one.
-        legend: the user's own names of nodes, classes and features, where the data came with any.
+        official_part: the split that came with the data, if any.
+        legend: names of nodes, classes and features in the data's source, if any.
     """
 
     features: Float[Tensor, "nodes features"]
     edge_index: Int[Tensor, "2 edges"]
-    labels: Int[Tensor, " labels"]
+    labels: Int[Tensor, " labels"]  # the axes have different names: `__post_init__` compares their lengths
     num_classes: int
-    part: Int[Tensor, " nodes"]
-    is_ood: Bool[Tensor, " nodes"]
-    official_part: Int[Tensor, " parts"] | None = None
+    part: Int[Tensor, " parts"]
+    is_ood: Bool[Tensor, " is_ood"]
+    official_part: Int[Tensor, " official_parts"] | None = None
     legend: Legend | None = None
 
     @classmethod
@@ -79,18 +94,16 @@ class Graph:
         edge_index: ArrayLike,
         labels: ArrayLike,
         num_classes: int | None = None,
-        official_part: Int[Tensor, " parts"] | None = None,
+        official_part: ArrayLike | None = None,
         legend: Legend | None = None,
     ) -> Graph:
-        """A checked graph from tensors, arrays or lists in any edge order, with no split yet."""
-        features = _tensor("features", features, torch.float32, 2, "a matrix of real numbers, one row a node")
-        edge_index = _tensor("edge_index", edge_index, torch.int64, 2, "two rows of whole numbers, source and target")
-        labels = _tensor("labels", labels, torch.int64, 1, "a vector of whole numbers")
+        """Check tensors, arrays or lists and return a graph without a split; edges may be in any order."""
+        features = _to_tensor("features", features).to(torch.float32)
+        edge_index = _to_tensor("edge_index", edge_index)
+        labels = _to_tensor("labels", labels)
         num_nodes = features.shape[0]
         if num_nodes == 0:
-            raise InputError(
-                "the graph has no nodes", expected="at least one node", hint="check the file that was read"
-            )
+            raise InputError("the graph has no nodes", expected="at least one node")
         return cls(
             features=features.contiguous(),
             edge_index=undirected_edges(edge_index, num_nodes),
@@ -98,21 +111,19 @@ class Graph:
             num_classes=int(labels.max()) + 1 if num_classes is None else num_classes,
             part=torch.full((num_nodes,), Part.NONE, dtype=torch.int8),
             is_ood=torch.zeros(num_nodes, dtype=torch.bool),
-            official_part=official_part,
+            official_part=None if official_part is None else _to_tensor("official_part", official_part),
             legend=legend,
         )
 
     def __post_init__(self) -> None:
         _check_edges(self.edge_index, self.num_nodes)
         _check_features(self.features)
-        for name in ("labels", "part", "is_ood"):
-            if (length := getattr(self, name).shape[0]) != self.num_nodes:
-                raise InputError(f"{name} has {length} entries", expected=f"one for each of {self.num_nodes} nodes")
-        if self.official_part is not None and self.official_part.shape != self.labels.shape:
-            raise InputError(
-                f"official_part has {len(self.official_part)} entries",
-                expected=f"one for each of {self.num_nodes} nodes",
-            )
+        for name in ("labels", "part", "is_ood", "official_part"):
+            values = getattr(self, name)
+            if values is not None and len(values) != self.num_nodes:
+                raise InputError(
+                    f"{name} has {len(values)} entries", expected=f"one for each of {self.num_nodes} nodes"
+                )
         if self.legend is not None and len(self.legend.nodes) != self.num_nodes:
             raise InputError(
                 f"the legend names {len(self.legend.nodes)} nodes", expected=f"each of {self.num_nodes} nodes"
@@ -129,50 +140,57 @@ class Graph:
 
     @property
     def num_edges(self) -> int:
-        """Undirected edges."""
+        """Number of undirected edges."""
         return self.edge_index.shape[1] // 2
 
     def nodes(self, part: Part) -> Int[Tensor, " chosen"]:
-        """Indices of the nodes of a part, ascending."""
+        """Return the indices of the nodes of a part, ascending."""
         return torch.nonzero(self.part == part).flatten()
 
     def class_name(self, label: int) -> str:
-        """What messages and tables call a class."""
+        """Return the name of a class in messages and tables."""
         return str(label) if self.legend is None else repr(self.legend.classes[label])
 
-    def replace(self, **changes: object) -> Graph:
-        return replace(self, **changes)  # type: ignore[arg-type]
+    def replace(self, **changes: Any) -> Graph:
+        """Return a copy with some fields changed, which are converted as in `build`."""
+        for name, value in changes.items():
+            is_absent = name == "official_part" and value is None
+            if name in _TENSOR_FIELDS and value is not getattr(self, name) and not is_absent:
+                changes[name] = _to_tensor(name, value)
+        if changes.get("edge_index", self.edge_index) is not self.edge_index:
+            changes["edge_index"] = undirected_edges(changes["edge_index"], len(changes.get("features", self.features)))
+        return dataclasses.replace(self, **changes)
 
     @cached_property
     def structure_fingerprint(self) -> str:
-        """Hash of the edges alone: what a normalised operator or a PPR matrix depends on."""
-        known = _known_structures.setdefault(self.edge_index, {})
-        if self.num_nodes not in known:
-            known[self.num_nodes] = fingerprint([np.int64(self.num_nodes), self.edge_index.numpy()])
-        return known[self.num_nodes]
+        """Hash of the edges alone, on which normalised operators and the PPR matrix depend."""
+        by_num_nodes = _structure_fingerprints.setdefault(self.edge_index, {})
+        if self.num_nodes not in by_num_nodes:
+            by_num_nodes[self.num_nodes] = fingerprint([np.int64(self.num_nodes), self.edge_index.numpy()])
+        return by_num_nodes[self.num_nodes]
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of everything: two graphs with the same one give the same results."""
+        """Hash of everything that affects results: graphs with equal fingerprints give equal results."""
         parts = [self.structure_fingerprint, *map(_tensor_fingerprint, (self.features, self.labels))]
         parts += [str(self.num_classes), *map(_tensor_fingerprint, (self.part, self.is_ood))]
         parts += [] if self.legend is None else [self.legend.fingerprint_text()]
         return fingerprint([np.frombuffer(part.encode(), np.uint8) for part in parts])
 
 
-# Ten splits of a dataset share its features and edges, whose hashes take longest.
-_known_fingerprints: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-_known_structures: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+# The splits of a dataset share its features and edges, which take longest to hash.
+_tensor_fingerprints: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+_structure_fingerprints: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
 def _tensor_fingerprint(tensor: Tensor) -> str:
-    if tensor not in _known_fingerprints:
-        _known_fingerprints[tensor] = fingerprint([tensor.numpy()])
-    return _known_fingerprints[tensor]
+    if tensor not in _tensor_fingerprints:
+        _tensor_fingerprints[tensor] = fingerprint([tensor.numpy()])
+    return _tensor_fingerprints[tensor]
 
 
 def fingerprint(arrays: Iterable[np.ndarray | np.generic]) -> str:
-    """A hash of contents, shapes and types."""
+    """Return a hash of the contents, shapes and types of arrays."""
     digest = hashlib.blake2b(digest_size=16)
     for array in map(np.asarray, arrays):
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -180,36 +198,48 @@ def fingerprint(arrays: Iterable[np.ndarray | np.generic]) -> str:
     return digest.hexdigest()
 
 
-def _tensor(name: str, array: ArrayLike, dtype: torch.dtype, dimensions: int, words: str) -> Tensor:
-    """The array as a tensor of this type: whole numbers may become real ones, not vice versa."""
+# For each field: number of dimensions, types that are kept (others are cast to the first), description in messages.
+_TENSOR_FIELDS: dict[str, tuple[int, tuple[torch.dtype, ...], str]] = {
+    "features": (2, (torch.float32, torch.float64), "a matrix of real numbers, one row per node"),
+    "edge_index": (2, (torch.int64,), "two rows of integers, source and target"),
+    "labels": (1, (torch.int64,), "a vector of integers"),
+    "part": (1, (torch.int8, torch.int16, torch.int32, torch.int64), "a vector of integers, each a `Part`"),
+    "is_ood": (1, (torch.bool,), "a vector of booleans"),
+    "official_part": (1, (torch.int8, torch.int16, torch.int32, torch.int64), "a vector of integers, each a `Part`"),
+}
+
+
+def _to_tensor(name: str, array: ArrayLike) -> Tensor:
+    """Return the value of a field as a tensor; integers may be cast to real numbers, but not vice versa."""
+    dimensions, dtypes, expected = _TENSOR_FIELDS[name]
     try:
         tensor = torch.as_tensor(array)
     except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"{name} is a {type(array).__name__} that is no array", expected=words) from None
-    castable = torch.can_cast(tensor.dtype, dtype) and tensor.layout is torch.strided
-    if tensor.dim() != dimensions or not castable or (name == "edge_index" and tensor.shape[0] != 2):
-        found = f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
-        raise InputError(f"{name} is {found}", expected=words)
-    return tensor.to(dtype)
+        raise InputError(f"{name} is a {type(array).__name__} that is not an array", expected=expected) from None
+    is_castable = torch.can_cast(tensor.dtype, dtypes[0]) and tensor.layout is torch.strided
+    if tensor.dim() != dimensions or not is_castable or (name == "edge_index" and tensor.shape[0] != 2):
+        kind = f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+        raise InputError(f"{name} is {kind}", expected=expected)
+    return tensor if tensor.dtype in dtypes else tensor.to(dtypes[0])
 
 
 def _check_edges(edge_index: Tensor, num_nodes: int) -> None:
     if edge_index.numel() and (edge_index.min() < 0 or edge_index.max() >= num_nodes):
         bad = int(edge_index.min()) if edge_index.min() < 0 else int(edge_index.max())
         raise InputError(
-            f"an edge leads to node {bad}, which does not exist",
+            f"an edge refers to node {bad}, which does not exist",
             expected=f"node indices from 0 to {num_nodes - 1}",
-            hint="check the edge list, or whether node numbers start at 1",
+            hint="check the edge list, and whether node numbers start at 1",
         )
 
 
 def _check_features(features: Tensor) -> None:
     if features.shape[1] == 0:
         raise InputError("the nodes have no features", expected="at least one feature column")
-    if bool(torch.isfinite(features.sum(dtype=torch.float64))):  # one pass, and float32 cannot overflow in it
+    if bool(torch.isfinite(features.sum(dtype=torch.float64))):  # fast; sums of float32 cannot overflow
         return
     bad = torch.nonzero(~torch.isfinite(features))
-    if len(bad):  # none where float64 features are so large that their sum is not finite
+    if len(bad):  # empty if the features are finite but so large that their sum overflows
         node, column = bad[0].tolist()
         raise InputError(
             f"feature {column} of node {node} is {features[node, column].item()}",

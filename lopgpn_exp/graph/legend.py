@@ -1,4 +1,4 @@
-"""What the numbers of a graph stand for in the file it came from."""
+"""The names of nodes, classes and features in the file that a graph was read from."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from jaxtyping import Float, Shaped
 
 @dataclass(frozen=True, eq=False)
 class Legend:
-    """The user's own names, kept from the file that was read to the tables that are written.
+    """Maps the integers of a graph to the names in its source file, which output tables use.
 
     Args:
-        nodes: id of each node, texts or whole numbers.
-        classes: name of each class, those that a scenario leaves out last.
+        nodes: id of each node, strings or integers.
+        classes: name of each class; classes that a scenario leaves out come last.
         features: name of each feature column.
-        shift, scale: what was subtracted from each column and what it was then divided by, so that another version of
-            the file is read on the same scale; None where features are as in the file or scaled row by row.
-        scaling: which of the scalings of `data.custom` made the features.
+        scaling: the scaling of `lopgpn_exp.data.files` that was applied to the features.
+        shift, scale: what was subtracted from each column, and what the result was divided by; another version of the
+            file is scaled in the same way. None if features are unscaled or scaled by row.
     """
 
     nodes: Shaped[np.ndarray, " nodes"]
@@ -32,12 +32,11 @@ class Legend:
     scale: Float[np.ndarray, " features"] | None = None
 
     def fingerprint_text(self) -> str:
-        """For a graph's fingerprint: tables that name nodes otherwise are other tables, and a run that scaled its file
-        otherwise reads the next version otherwise, though its features are the same."""
-        return json.dumps([list(map(str, self.nodes)), self.as_json()])
+        """Return the text that the fingerprint of a graph includes: names and scaling affect the files of a run."""
+        return json.dumps([list(map(str, self.nodes)), self.to_json()])
 
-    def as_json(self) -> dict[str, Any]:
-        """All but the nodes, which differ between versions of a graph."""
+    def to_json(self) -> dict[str, Any]:
+        """Return everything except the nodes, which differ between versions of a graph."""
         return {
             "classes": list(self.classes),
             "features": list(self.features),
@@ -48,6 +47,7 @@ class Legend:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Legend:
+        """Return the legend that `to_json` stored, without nodes."""
         return cls(
             nodes=np.empty(0, dtype=object),
             classes=tuple(map(str, stored["classes"])),

@@ -1,7 +1,7 @@
-"""Constant matrices that multiply what is trained: two representations, one interface.
+"""Constant matrices that are multiplied with trained values: a dense and a sparse one with the same interface.
 
-A sparse product's gradient needs the transpose; torch builds it anew in every backward pass (6x the forward). These
-matrices never change, so the transpose is made once.
+The gradient of a sparse product needs the transpose, which torch rebuilds in every backward pass (6x the cost of the
+forward pass). These matrices never change, so their transpose is built only once.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# torch says so at every first CSR tensor; its CSR products are tested here against scipy's.
+# torch warns at the first CSR tensor; the tests compare its CSR products with dense ones.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
-# Rows whose products with 64 columns fit the second-level cache; each costs a pass over the columns, so it must bring
-# so many entries a column on average.
-ROWS_OF_A_BLOCK = 2048
-SHORTEST_ROW = 8
+# A block of rows, times 64 columns, fits into the second-level cache. Every block costs a pass over the columns, which
+# pays off only if a block has enough entries per column on average.
+ROWS_PER_BLOCK = 2048
+MIN_ENTRIES_PER_COLUMN = 8
 
 
 class _ConstantProduct(torch.autograd.Function):
-    """A product that is known already, or computed here, with the gradient by `transposed_product`."""
+    """A product, possibly precomputed, whose gradient is a `transposed_product`."""
 
     @staticmethod
-    def forward(ctx: Any, right: Tensor, matrix: Matrix, known: list[Tensor]) -> Tensor:
+    def forward(ctx: Any, right: Tensor, matrix: Matrix, precomputed: list[Tensor]) -> Tensor:
         ctx.matrix = matrix
-        return known[0] if known else matrix.product(right)
+        return precomputed[0] if precomputed else matrix.product(right)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
@@ -39,7 +39,7 @@ class _ConstantProduct(torch.autograd.Function):
 
 
 class Matrix(ABC):
-    """A constant matrix: product, rows, and what a mixture needs of its weights."""
+    """A constant matrix: products, rows, and the entropy of rows that are mixture weights."""
 
     shape: tuple[int, int]
     dtype: torch.dtype
@@ -47,47 +47,50 @@ class Matrix(ABC):
     def __matmul__(self, right: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
         return _ConstantProduct.apply(right, self, [])
 
-    def known_product(
+    def precomputed_product(
         self, right: Float[Tensor, "columns width"], product: Float[Tensor, "rows width"]
     ) -> Float[Tensor, "rows width"]:
-        """As `self @ right`, of which `product` is the value: only the gradient is left to do."""
+        """Return `self @ right`, whose value is given, with its gradient."""
         return _ConstantProduct.apply(right, self, [product])
 
     @abstractmethod
     def product(self, right: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
-        """The matrix times `right`, without a gradient."""
+        """Return the matrix times `right`, without a gradient."""
 
     @abstractmethod
     def transposed_product(self, right: Float[Tensor, "rows width"]) -> Float[Tensor, "columns width"]:
-        """The transpose times `right`, without a gradient."""
+        """Return the transpose times `right`, without a gradient."""
 
     @abstractmethod
-    def rows(self, index: Int[Tensor, " chosen"]) -> Matrix: ...
+    def rows(self, index: Int[Tensor, " chosen"]) -> Matrix:
+        """Return some of the rows."""
 
     @abstractmethod
     def restrict(self, index: Int[Tensor, " chosen"]) -> tuple[Matrix, Int[Tensor, " used"]]:
-        """Rows `index` over only the columns they use, and which columns those are."""
+        """Return rows `index`, reduced to the columns in which they have entries, and the indices of these columns."""
 
     @abstractmethod
     def row_entropy(self) -> Float[Tensor, " rows"]:
-        """Entropy of each row read as a categorical distribution (natural logarithm)."""
+        """Return the entropy (natural logarithm) of each row as a categorical distribution."""
 
     @abstractmethod
-    def to(self, dtype: torch.dtype) -> Matrix: ...
+    def to(self, dtype: torch.dtype) -> Matrix:
+        """Return the matrix in another precision."""
 
     @abstractmethod
-    def scipy(self) -> sp.csr_array: ...
+    def scipy(self) -> sp.csr_array:
+        """Return the matrix as a scipy array."""
 
 
 class DenseMatrix(Matrix):
-    """For small graphs whose matrix is mostly non-zero, and for dense features."""
+    """A dense matrix, for dense features and the unpruned PPR matrix of a small graph."""
 
     def __init__(self, values: Float[Tensor, "rows columns"]) -> None:
         self.values = values
         self.shape, self.dtype = (values.shape[0], values.shape[1]), values.dtype
 
     def product(self, right: Tensor) -> Tensor:
-        self.values = self.values.to(right.device)  # moves once, to where the parameters are
+        self.values = self.values.to(right.device)  # moves only once, to the device of the parameters
         return self.values @ right
 
     def transposed_product(self, right: Tensor) -> Tensor:
@@ -97,9 +100,9 @@ class DenseMatrix(Matrix):
         return DenseMatrix(self.values[index])
 
     def restrict(self, index: Tensor) -> tuple[DenseMatrix, Tensor]:
-        chosen = self.values[index]
-        used = torch.nonzero((chosen != 0).any(dim=0)).flatten()
-        return DenseMatrix(chosen[:, used].contiguous()), used
+        rows = self.values[index]
+        columns = torch.nonzero((rows != 0).any(dim=0)).flatten()
+        return DenseMatrix(rows[:, columns].contiguous()), columns
 
     def row_entropy(self) -> Tensor:
         return -torch.xlogy(self.values, self.values).sum(dim=1)
@@ -112,7 +115,7 @@ class DenseMatrix(Matrix):
 
 
 class SparseMatrix(Matrix):
-    """Compressed rows with 32-bit indices (faster than 64); the transpose is made on first use."""
+    """A CSR matrix with 32-bit indices (faster than 64-bit ones); the transpose is built on first use."""
 
     def __init__(self, matrix: sp.csr_array, dtype: torch.dtype = torch.float32) -> None:
         self.shape, self.dtype = matrix.shape, dtype
@@ -121,15 +124,15 @@ class SparseMatrix(Matrix):
 
     def product(self, right: Tensor) -> Tensor:
         result = right.new_empty(self.shape[0], right.shape[1])
-        return result.addmm_(self.csr(right.device), right, beta=0)  # torch's `@` fills and copies a result first
+        return result.addmm_(self.csr(right.device), right, beta=0)  # unlike torch's `@`, without a fill and a copy
 
     def rows(self, index: Tensor) -> SparseMatrix:
         return SparseMatrix(self._scipy[index.numpy()], self.dtype)
 
     def restrict(self, index: Tensor) -> tuple[SparseMatrix, Tensor]:
-        chosen = self._scipy[index.numpy()]
-        used = np.unique(chosen.indices)
-        return SparseMatrix(chosen[:, used], self.dtype), torch.from_numpy(used.astype(np.int64))
+        rows = self._scipy[index.numpy()]
+        columns = np.unique(rows.indices)
+        return SparseMatrix(rows[:, columns], self.dtype), torch.from_numpy(columns.astype(np.int64))
 
     def row_entropy(self) -> Tensor:
         terms = self._scipy.copy()
@@ -143,12 +146,13 @@ class SparseMatrix(Matrix):
         return self._scipy
 
     def transposed_product(self, right: Tensor) -> Tensor:
-        """The transpose times `right`, block by block of rows where the transpose's rows are long.
+        """Return the transpose times `right`; by blocks of rows if the rows of the transpose are long.
 
-        A row of the transpose gathers rows of `right` from everywhere: within a block, they are in the cache.
+        A row of the transpose reads rows of `right` that are far apart; within a block they stay in the cache.
         """
         rows, columns = self.shape
-        size = ROWS_OF_A_BLOCK if self._scipy.nnz * ROWS_OF_A_BLOCK >= SHORTEST_ROW * rows * columns else max(rows, 1)
+        use_blocks = self._scipy.nnz * ROWS_PER_BLOCK >= MIN_ENTRIES_PER_COLUMN * rows * columns
+        size = ROWS_PER_BLOCK if use_blocks else max(rows, 1)
         result = right.new_zeros(columns, right.shape[1])
         for start in range(0, rows, size):
             block = self.csr(right.device, transposed=True, rows=slice(start, start + size))
@@ -156,7 +160,7 @@ class SparseMatrix(Matrix):
         return result
 
     def csr(self, device: torch.device, *, transposed: bool = False, rows: slice = slice(None)) -> Tensor:
-        """The torch tensor of this matrix (or of some of its rows) or of its transpose, made once a device."""
+        """Return the matrix (or some of its rows) or its transpose as a torch tensor, built once per device."""
         key = (device, transposed, rows.start)
         if key not in self._torch:
             matrix = self._scipy if rows == slice(None) else self._scipy[rows]

@@ -1,6 +1,6 @@
-"""The personalised PageRank matrix: mixture weights of LOP-GPN, computed once per graph.
+"""The personalised PageRank (PPR) matrix, whose rows are the mixture weights of LOP-GPN.
 
-Nothing in it is trained, so it never appears inside an epoch; it is kept on disk under a hash of what it depends on.
+It does not depend on trained parameters: it is computed once per graph and cached on disk.
 """
 
 import logging
@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from lopgpn_exp.errors import InputError
-from lopgpn_exp.graph.cache import Arrays, cache_key, stored_arrays
+from lopgpn_exp.errors import InputError, check_parameter
+from lopgpn_exp.graph.cache import Arrays, cache_key, load_or_compute
 from lopgpn_exp.graph.dispersion import Scheme, check_dispersion
 from lopgpn_exp.graph.graph import Graph
 from lopgpn_exp.graph.matrix import DenseMatrix, Matrix, SparseMatrix
@@ -20,11 +20,11 @@ from lopgpn_exp.graph.operators import row_stochastic
 log = logging.getLogger(__name__)
 
 GIB = 2**30
-# Real graphs have entries exactly at the threshold; float64 rounding (1e-16) must not decide about them.
+# Real graphs have entries exactly at the threshold; rounding (1e-16) must not decide whether they are kept.
 TIE_TOLERANCE = 1e-9
-ROWS_OF_A_TASK = 4096
-# The matrix used last, by key: training, validation and each scenario of a run ask for the same one.
-_last: dict[str, Matrix] = {}
+ROWS_PER_TASK = 4096
+# Holds only the last matrix, which training, validation and all scenarios of a run share.
+_cache: dict[str, Matrix] = {}
 
 
 def ppr_matrix(
@@ -37,55 +37,50 @@ def ppr_matrix(
     memory_limit_gib: float = 8.0,
     cache_dir: Path | None = None,
 ) -> Matrix:
-    r"""Row-stochastic PPR matrix :math:`\Pi` of a graph. Paper: Eq. (10) and Sec. 4.2.
+    r"""Return the row-stochastic PPR matrix :math:`\Pi` of a graph. Paper: Eq. (10) and Sec. 4.2.
 
-    The dispersion is applied to the identity. With `prune_threshold` delta > 0, after each of the L steps the entries
-    below delta are dropped and each row's missing mass is added to its diagonal, so that a row has at most
-    1/delta + 1 entries.
+    The dispersion is applied to the identity. With `prune_threshold` delta > 0, each of the L steps drops the entries
+    below delta and adds their sum to the diagonal of the row, so a row has at most 1/delta + 1 entries.
 
-    - float64 throughout, fixed order of summation: the same graph gives the same bits.
-    - Tie rule: an entry is kept if it is at least delta (1 - 1e-9).
-    - delta = 0 gives the exact, dense matrix, meant for small graphs.
+    - Computed in float64 with a fixed order of summation: the same graph gives the same bits.
+    - Ties: an entry is kept if it is at least delta (1 - 1e-9).
+    - delta = 0 gives the exact, dense matrix, for small graphs.
 
     Deviation: the paper's Pi is the power of Eq. (10); see `Dispersion` for why the recursion is the default.
 
     Raises:
-        InputError: before anything is allocated, if the matrix could need more than `memory_limit_gib`.
+        InputError: before anything is allocated, if the matrix could take more than `memory_limit_gib`.
     """
     check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
-    _check_memory(graph.num_nodes, prune_threshold, memory_limit_gib)
+    bound = _check_memory(graph.num_nodes, prune_threshold, memory_limit_gib)
     key = cache_key(f"ppr-3 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}")
-    if key not in _last:
+    if key not in _cache:
 
         def compute() -> Arrays:
-            bound = memory_bound_gib(graph.num_nodes, prune_threshold)
             log.info("Building the PPR matrix of %s nodes: at most %.2f GiB", f"{graph.num_nodes:,}", bound)
             return _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme)
 
-        arrays = stored_arrays(cache_dir, f"ppr-{key}", compute)
-        _last.clear()
-        _last[key] = _matrix(arrays, graph.num_nodes)
-    return _last[key]
+        arrays = load_or_compute(cache_dir, f"ppr-{key}", compute)
+        _cache.clear()
+        _cache[key] = _build_matrix(arrays, graph.num_nodes)
+    return _cache[key]
 
 
 def check_ppr(*, num_steps: int, teleport: float, prune_threshold: float) -> None:
+    """Raise an InputError if an option of `ppr_matrix` is out of range."""
     check_dispersion(num_steps=num_steps, teleport=teleport)
-    if not 0 <= prune_threshold < 1:
-        raise InputError(
-            f"prune_threshold is {prune_threshold}",
-            expected="from 0 to below 1",
-            hint="model.prune_threshold=0.01",
-        )
+    is_valid = 0 <= prune_threshold < 1
+    check_parameter("prune_threshold", prune_threshold, is_valid, expected="0 or more, less than 1", suggestion=0.01)
 
 
 def _compute(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> Arrays:
     if delta == 0:
-        return {"dense": _dense(operator, num_steps, teleport, scheme)}
-    matrix = _pruned(operator, num_steps, teleport, delta, scheme)
+        return {"dense": _compute_dense(operator, num_steps, teleport, scheme)}
+    matrix = _compute_pruned(operator, num_steps, teleport, delta, scheme)
     return {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
 
 
-def _matrix(arrays: Arrays, num_nodes: int) -> Matrix:
+def _build_matrix(arrays: Arrays, num_nodes: int) -> Matrix:
     if "dense" in arrays:
         return DenseMatrix(torch.from_numpy(arrays["dense"]))
     parts = (arrays["data"], arrays["indices"], arrays["indptr"])
@@ -93,31 +88,34 @@ def _matrix(arrays: Arrays, num_nodes: int) -> Matrix:
 
 
 def memory_bound_gib(num_nodes: int, prune_threshold: float) -> float:
-    """Most memory that building the matrix can take, in GiB.
+    """Return an upper bound on the memory that building the matrix takes, in GiB.
 
-    Dense: the matrix, the product of a step and a term, float64. Sparse: two generations of rows of 1/delta + 1
-    entries (8 bytes of value, 4 of index), the second once in blocks and once joined, and for each
-    thread a dense row and the rows of a task.
+    Dense: the matrix, the product of a step and one term, in float64. Sparse: the rows before and after a step, with
+    1/delta + 1 entries each (8 bytes per value, 4 per index), the latter twice, in blocks and concatenated; and for
+    each thread a dense row and the rows of a task.
     """
     if prune_threshold == 0:
         return 3 * 8 * num_nodes**2 / GIB
     row_length = min(1 / prune_threshold + 1, num_nodes)
-    of_thread = 16 * num_nodes + 12 * min(ROWS_OF_A_TASK, num_nodes) * row_length
-    return (3 * 12 * num_nodes * row_length + of_thread * torch.get_num_threads()) / GIB
+    per_thread = 16 * num_nodes + 12 * min(ROWS_PER_TASK, num_nodes) * row_length
+    return (3 * 12 * num_nodes * row_length + per_thread * torch.get_num_threads()) / GIB
 
 
-def _check_memory(num_nodes: int, prune_threshold: float, limit_gib: float) -> None:
+def _check_memory(num_nodes: int, prune_threshold: float, limit_gib: float) -> float:
+    """Return `memory_bound_gib`; raise an InputError if it exceeds the limit."""
     bound = memory_bound_gib(num_nodes, prune_threshold)
     if bound > limit_gib:
         larger = 0.01 if prune_threshold == 0 else prune_threshold * 5
         raise InputError(
             f"the PPR matrix of {num_nodes:,} nodes at prune_threshold={prune_threshold} can take {bound:.2g} GiB",
-            expected=f"at most {limit_gib:g} GiB (model.memory_limit_gib)",
-            hint=f"model.prune_threshold={larger:g} or model.memory_limit_gib={np.ceil(bound):g}",
+            expected=f"at most {limit_gib:g} GiB: a larger prune_threshold, or memory_limit_gib={np.ceil(bound):g}",
+            parameter="prune_threshold",
+            suggestion=float(f"{larger:g}"),
         )
+    return bound
 
 
-def _dense(operator: sp.csr_array, num_steps: int, teleport: float, scheme: Scheme) -> np.ndarray:
+def _compute_dense(operator: sp.csr_array, num_steps: int, teleport: float, scheme: Scheme) -> np.ndarray:
     n = operator.shape[0]
     current = np.eye(n)
     for _ in range(num_steps):
@@ -132,8 +130,10 @@ def _dense(operator: sp.csr_array, num_steps: int, teleport: float, scheme: Sche
     return current
 
 
-def _pruned(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> sp.csr_array:
-    from lopgpn_exp.graph.ppr_kernel import pruned_step  # brings numba
+def _compute_pruned(
+    operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme
+) -> sp.csr_array:
+    from lopgpn_exp.graph.ppr_kernel import pruned_step  # deferred import: numba is slow to import
 
     current = sp.eye_array(operator.shape[0], format="csr")
     for _ in range(num_steps):
@@ -143,6 +143,6 @@ def _pruned(operator: sp.csr_array, num_steps: int, teleport: float, delta: floa
             teleport=teleport,
             threshold=delta * (1 - TIE_TOLERANCE),
             to_self=scheme == "recursion",
-            task=ROWS_OF_A_TASK,
+            rows_per_task=ROWS_PER_TASK,
         )
     return current

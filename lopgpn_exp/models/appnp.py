@@ -1,4 +1,4 @@
-"""APPNP: first-order predictions dispersed along the graph."""
+"""APPNP: first-order predictions, propagated along the graph."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from torch import Tensor
 
 from lopgpn_exp.graph import Graph, Scheme, symmetric
 from lopgpn_exp.models.base import GradientModel
-from lopgpn_exp.models.dispersed import DispersedInput, DispersionPlan
-from lopgpn_exp.models.encoder import Encoder
+from lopgpn_exp.models.layers import Encoder, Propagation, PropagationInput
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.posterior import Categorical
 
 
 class APPNP(GradientModel):
-    """Logits of a perceptron, dispersed, softmax last. Source: Gasteiger et al. (2019).
+    """Disperses the logits of a perceptron along the graph, then applies a softmax. Source: Gasteiger et al. (2019).
 
     Args:
+        hidden_dim: width of the hidden layer.
+        dropout: dropout probability of the hidden layer.
+        num_steps, teleport, dispersion: see `Dispersion`; `dispersion` is its `scheme`.
         disperse_what: `logits`, or `probabilities` after the softmax.
 
-    Deviation: the paper says that APPNP disperses class probabilities (Sec. 3.2); its numbers, and APPNP's own code,
-    disperse logits.
+    Deviation: the paper says that APPNP disperses class probabilities (Sec. 3.2); the published numbers and APPNP's own
+    code disperse logits.
     """
 
     loss_reduction: ClassVar[Literal["sum", "mean"]] = "mean"
@@ -43,29 +45,29 @@ class APPNP(GradientModel):
     ) -> None:
         super().__init__()
         self.encoder = Encoder(num_features, hidden_dim, num_classes, dropout=dropout)
-        self.plan = DispersionPlan(symmetric, num_steps, teleport, dispersion)
+        self.propagation = Propagation(symmetric, num_steps, teleport, dispersion)
         self.disperse_what = disperse_what
 
     def prepare(
         self, graph: Graph, *, nodes: Int[Tensor, " chosen"] | None = None, cache_dir: Path | None = None
-    ) -> DispersedInput:
-        return self.plan.prepare(graph, nodes)
+    ) -> PropagationInput:
+        return self.propagation.prepare(graph, nodes)
 
-    def forward(self, prepared: DispersedInput) -> Categorical:
+    def forward(self, prepared: PropagationInput) -> Categorical:
         logits = self.encoder(prepared.features)
         if self.disperse_what == "logits":
             log_probabilities = torch.log_softmax(prepared.disperse(logits), dim=-1)
         else:
             dispersed = prepared.disperse(torch.softmax(logits, dim=-1))
             probabilities = dispersed / dispersed.sum(dim=-1, keepdim=True)
-            # Extreme features make a softmax exactly 0; its logarithm is then that of the smallest number there is.
+            # Extreme features can make a probability exactly 0, whose logarithm would be infinite.
             log_probabilities = torch.log(probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny))
         posterior = Categorical(log_probabilities)
         return posterior if prepared.nodes is None else posterior[prepared.nodes]
 
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
         prepared = self.prepare(graph)
-        with self.evaluating():
+        with self.evaluation_mode():
             alone = Categorical(torch.log_softmax(self.encoder(prepared.features), dim=-1))
         return Opinions(prepared.disperse.row(node), alone, self.disperse_what)
 

@@ -1,10 +1,11 @@
-"""The interface between a model and the rooms around it."""
+"""The interface of a model: a graph in, a posterior out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,37 +14,37 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.graph import DenseMatrix, Graph, Matrix, Part, SparseMatrix
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.posterior import Posterior
 
-# Below this share of non-zeros a sparse first layer is faster than a dense one, its cached transpose included.
+# Below this fraction of non-zeros a sparse first layer is faster than a dense one.
 SPARSE_FEATURES_BELOW = 0.25
 
 
 class Model(nn.Module, ABC):
-    """A graph in, a posterior out. How it gets its parameters is what its two kinds below differ in.
+    """Base class of all models; subclass `GradientModel` or `ClosedFormModel`, which differ in how they are fitted.
 
-    A subclass is built from keyword arguments, among them `num_features` and `num_classes`.
+    A subclass is constructed with keyword arguments, among them `num_features` and `num_classes`.
     """
 
     @abstractmethod
     def predict(self, graph: Graph, *, cache_dir: Path | None = None) -> Posterior:
-        """The posterior of every node."""
+        """Return the posterior of every node."""
 
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
-        """What the posterior of `node` was pooled from; a model that pools nothing has no such thing."""
+        """Return the opinions that the posterior of `node` is pooled from, if the model pools over nodes."""
         raise InputError(
-            f"{type(self).__name__} does not pool nodes' opinions",
+            f"{type(self).__name__} does not pool the opinions of nodes",
             expected="a model that does: lop_gpn, gpn_sym, gpn_rw or appnp",
         )
 
 
 class GradientModel(Model):
-    """A model trained by gradient.
+    """A model trained by gradient descent.
 
-    `prepare` does, once, all that depends on nothing trained; `forward` is then all that an epoch needs.
+    `prepare` computes once everything that does not depend on parameters; an epoch calls `forward` only.
     """
 
     loss_reduction: ClassVar[Literal["sum", "mean"]] = "sum"
@@ -52,34 +53,37 @@ class GradientModel(Model):
     def prepare(
         self, graph: Graph, *, nodes: Int[Tensor, " chosen"] | None = None, cache_dir: Path | None = None
     ) -> Any:
-        """What `forward` takes to give the posterior of `nodes` (all of them by default), in their order."""
+        """Return the input from which `forward` computes the posterior of `nodes` (default: all), in their order."""
 
     @abstractmethod
     def forward(self, prepared: Any) -> Posterior: ...
 
     @abstractmethod
     def node_loss(self, posterior: Any, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
-        """Training loss of each node; `loss_reduction` says how the training nodes' are put together."""
+        """Return the training loss of each node; `loss_reduction` says how they are combined."""
 
     def observe(self, train_labels: Int[Tensor, " train"]) -> None:
-        """Take what is read off the training labels before the first step. They are all a model ever sees of labels."""
+        """Set what depends on the training labels, such as a class prior; called before the first step.
+
+        Apart from `node_loss`, only this method has access to labels.
+        """
 
     def undecayed_parameters(self) -> list[nn.Parameter]:
-        """Parameters that weight decay leaves alone."""
+        """Return the parameters that weight decay does not apply to."""
         return []
 
     def warmup_parameters(self) -> list[nn.Parameter]:
-        """Parameters that are trained alone at first."""
+        """Return the parameters that are trained alone during the warm-up epochs."""
         return []
 
     def predict(self, graph: Graph, *, cache_dir: Path | None = None) -> Posterior:
-        """The posterior of every node, in evaluation mode."""
-        with self.evaluating():
+        """Return the posterior of every node, in evaluation mode."""
+        with self.evaluation_mode():
             return self(self.prepare(graph, cache_dir=cache_dir))
 
     @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """No dropout and no gradients inside; the mode that the model was in comes back afterwards."""
+    def evaluation_mode(self) -> Iterator[None]:
+        """Switch off dropout and gradients; restore the previous mode on exit."""
         training = self.training
         self.eval()
         try:
@@ -89,12 +93,31 @@ class GradientModel(Model):
             self.train(training)
 
 
-class ClosedFormModel(Model):
-    """A model fitted in one go to one graph, on which it then knows the posterior of every node.
+@dataclass(frozen=True)
+class FitData:
+    """Input of a closed-form fit: the edges of a graph, and its training nodes with their labels.
 
-    Such a model reads edges and training labels only, so it has nothing to say about another graph: `predict` takes
-    any graph with the same edges (features changed by a scenario, for example) and refuses others. What was fitted is
-    the module's extra state, so that it is in every `state_dict` and checkpoint.
+    Args:
+        graph: its features and its other labels must not be read.
+        seed: seed of random draws, if the fit needs any.
+        cache_dir: folder for results that depend on the edges alone.
+        report: called with a short text that describes the progress.
+    """
+
+    graph: Graph
+    nodes: Int[Tensor, " train"]
+    labels: Int[Tensor, " train"]
+    seed: int = 0
+    cache_dir: Path | None = None
+    report: Callable[[str], None] = lambda text: None
+
+
+class ClosedFormModel(Model):
+    """A model fitted in one step to one graph; it holds the posterior of every node of that graph.
+
+    Such a model reads only edges and training labels: `predict` accepts any graph with the same edges, for example with
+    features that a scenario changed, and refuses others. The fitted values are the module's extra state, and thus part
+    of every `state_dict` and checkpoint.
     """
 
     def __init__(self, *, num_classes: int) -> None:
@@ -103,21 +126,12 @@ class ClosedFormModel(Model):
         self.fitted: dict[str, Any] = {}
 
     @abstractmethod
-    def fit_nodes(
-        self,
-        graph: Graph,
-        nodes: Int[Tensor, " train"],
-        labels: Int[Tensor, " train"],
-        *,
-        seed: int,
-        cache_dir: Path | None,
-        report: Callable[[str], None],
-    ) -> dict[str, Any]:
-        """What `posterior` needs (tensors, numbers, texts) from the edges and the training nodes with their labels."""
+    def fit_nodes(self, data: FitData) -> dict[str, Any]:
+        """Return the tensors, numbers and strings from which `posterior` is computed."""
 
     @abstractmethod
     def posterior(self, fitted: dict[str, Any]) -> Posterior:
-        """The posterior of every node of the graph that was fitted."""
+        """Return the posterior of every node of the fitted graph."""
 
     def fit(
         self,
@@ -127,30 +141,30 @@ class ClosedFormModel(Model):
         cache_dir: Path | None = None,
         report: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Fit to the training part of `graph`; `report` is told in words how far it is."""
+        """Fit the model to the training part of `graph`; see `FitData` for the arguments."""
         nodes = graph.nodes(Part.TRAIN)
         labels = graph.labels[nodes]
         missing = torch.nonzero(torch.bincount(labels, minlength=self.num_classes) == 0).flatten().tolist()
         if missing:
             raise InputError(
                 f"class {graph.class_name(missing[0])} has no training node",
-                expected=f"at least one of each of the {self.num_classes} classes",
-                hint="split=random, or dataset.left_out_classes with ood=leave_out_classes for classes to be unknown",
+                expected=f"at least one training node for each of the {self.num_classes} classes",
+                hint="use a random split, or leave this class out as out-of-distribution",
             )
-        found = self.fit_nodes(graph, nodes, labels, seed=seed, cache_dir=cache_dir, report=report)
-        self.fitted = {"edges": graph.structure_fingerprint, **found}
+        fitted = self.fit_nodes(FitData(graph, nodes, labels, seed, cache_dir, report))
+        self.fitted = {"edges": graph.structure_fingerprint, **fitted}
 
     @property
     def iterations(self) -> int:
-        """Steps that the fit took, 0 where there are none."""
+        """Number of iterations of the fit, 0 if it is not iterative."""
         return self.fitted.get("iterations", 0)
 
     def predict(self, graph: Graph, *, cache_dir: Path | None = None) -> Posterior:
         if self.fitted.get("edges") != graph.structure_fingerprint:
             raise InputError(
                 f"this {type(self).__name__} was fitted to " + ("other edges" if self.fitted else "no graph yet"),
-                expected="the graph that it was fitted to: such a model knows no other nodes",
-                hint="fit one to this graph: name it as the dataset, with no checkpoint=...",
+                expected="the graph that it was fitted to: it cannot predict other nodes",
+                hint="fit a new model to this graph",
             )
         return self.posterior(self.fitted)
 
@@ -161,14 +175,13 @@ class ClosedFormModel(Model):
         self.fitted = state
 
 
-def prepared_features(features: Float[Tensor, "nodes features"]) -> Matrix:
-    """The features in the representation whose product with a weight matrix is faster."""
+def to_feature_matrix(features: Float[Tensor, "nodes features"]) -> Matrix:
+    """Return the features as a sparse or a dense matrix, whichever is faster to multiply with weights."""
     density = torch.count_nonzero(features).item() / features.numel()
     return SparseMatrix(sp.csr_array(features.numpy())) if density < SPARSE_FEATURES_BELOW else DenseMatrix(features)
 
 
-def check_in_range(name: str, value: float, *, low: float, high: float = float("inf"), hint: str) -> None:
-    """Bounds of a hyper-parameter, both included."""
-    if not low <= value <= high:
-        upper = f" to {high:g}" if high < float("inf") else " or more"
-        raise InputError(f"{name} is {value}", expected=f"{low:g}{upper}", hint=f"model.{name}={hint}")
+def check_in_range(parameter: str, value: float, *, low: float, high: float = float("inf"), suggestion: float) -> None:
+    """Raise an InputError unless `low <= value <= high`."""
+    expected = f"{low:g} or more" if high == float("inf") else f"{low:g} to {high:g}"
+    check_parameter(parameter, value, low <= value <= high, expected=expected, suggestion=suggestion)

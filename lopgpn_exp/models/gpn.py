@@ -1,4 +1,4 @@
-"""Graph posterior networks: evidence dispersed along the graph."""
+"""GPN: graph posterior networks, which disperse evidence along the graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lopgpn_exp.graph import Graph, Scheme, column_stochastic, symmetric
-from lopgpn_exp.models.dispersed import DispersedInput, DispersionPlan
+from lopgpn_exp.models.layers import Propagation, PropagationInput
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.models.posterior_network import PosteriorNetwork
 from lopgpn_exp.posterior import Dirichlet
@@ -18,16 +18,17 @@ NORMALIZATIONS = {"symmetric": symmetric, "column_stochastic": column_stochastic
 
 
 class GPN(PosteriorNetwork):
-    r"""alpha = 1 + Pi beta_ft, one Dirichlet a node. Paper: Eq. (9), (10); Stadler et al. (2021).
+    r"""One Dirichlet distribution per node, :math:`\alpha = 1 + \Pi \beta^{ft}`. Source: Stadler et al. (2021).
+
+    Paper: Eq. (9), (10).
 
     Args:
-        normalization: `symmetric` is GPN (sym), `column_stochastic` is GPN (rw).
-        num_steps: L of the dispersion.
-        teleport: its epsilon.
-        dispersion: see `Dispersion`.
+        normalization: `symmetric` for GPN (sym), `column_stochastic` for GPN (rw).
+        num_steps, teleport, dispersion: see `Dispersion`; `dispersion` is its `scheme`.
+        network: options of `PosteriorNetwork`.
 
-    Deviation: evidence beta = alpha - 1 is dispersed and 1 added afterwards, as in the public code; the same as Eq. (9)
-    only where the rows of Pi sum to 1.
+    Deviation: as in the public code, the evidence beta = alpha - 1 is dispersed and 1 is added afterwards, which equals
+    Eq. (9) only where the rows of Pi sum to 1.
     """
 
     def __init__(
@@ -40,23 +41,23 @@ class GPN(PosteriorNetwork):
         **network: Any,
     ) -> None:
         super().__init__(**network)
-        self.plan = DispersionPlan(NORMALIZATIONS[normalization], num_steps, teleport, dispersion)
+        self.propagation = Propagation(NORMALIZATIONS[normalization], num_steps, teleport, dispersion)
 
     def prepare(
         self, graph: Graph, *, nodes: Int[Tensor, " chosen"] | None = None, cache_dir: Path | None = None
-    ) -> DispersedInput:
-        return self.plan.prepare(graph, nodes)
+    ) -> PropagationInput:
+        return self.propagation.prepare(graph, nodes)
 
-    def forward(self, prepared: DispersedInput) -> Dirichlet:
+    def forward(self, prepared: PropagationInput) -> Dirichlet:
         posterior = Dirichlet(1 + prepared.disperse(self.feature_evidence(prepared.features)))
         return posterior if prepared.nodes is None else posterior[prepared.nodes]
 
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
         prepared = self.prepare(graph)
-        with self.evaluating():
+        with self.evaluation_mode():
             alone = Dirichlet(1 + self.feature_evidence(prepared.features))
         return Opinions(prepared.disperse.row(node), alone, "evidence")
 
     def node_loss(self, posterior: Dirichlet, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
-        """Uncertain cross-entropy minus weighted entropy. Paper: Eq. (7) and Sec. 3.1."""
+        """Return the uncertain cross-entropy minus the weighted entropy. Paper: Eq. (7) and Sec. 3.1."""
         return posterior.expected_cross_entropy(labels) - self.entropy_weight * posterior.entropy()

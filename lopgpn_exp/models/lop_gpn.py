@@ -1,4 +1,4 @@
-"""LOP-GPN: opinions pooled linearly along the graph."""
+"""LOP-GPN: linear opinion pooling along the graph."""
 
 from __future__ import annotations
 
@@ -12,31 +12,30 @@ from torch import Tensor
 
 from lopgpn_exp.graph import Graph, Matrix, Scheme, ppr_matrix
 from lopgpn_exp.graph.ppr import check_ppr
-from lopgpn_exp.models.base import check_in_range, prepared_features
+from lopgpn_exp.models.base import check_in_range, to_feature_matrix
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.models.posterior_network import PosteriorNetwork
 from lopgpn_exp.posterior import DirichletMixture
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Features of the nodes whose opinions are pooled, and the weights of the pool."""
+class PoolingInput:
+    """Features of the nodes whose opinions are pooled, and the pooling weights."""
 
     features: Matrix
     weights: Matrix
 
 
 class LOPGPN(PosteriorNetwork):
-    r"""Node i believes the mixture :math:`\sum_j \Pi_{ij} \mathrm{Dir}(\alpha^{ft}_j)`. Paper: Eq. (11).
+    r"""The posterior of node i is the mixture :math:`\sum_j \Pi_{ij} \mathrm{Dir}(\alpha^{ft}_j)`. Paper: Eq. (11).
 
     Args:
-        num_steps: L of the PPR matrix Pi.
-        teleport: its epsilon.
-        prune_threshold: its delta; 0 keeps Pi exact and dense.
-        dispersion: see `Dispersion`.
-        memory_limit_gib: refuse to build a Pi that could take more.
+        num_steps, teleport, dispersion: see `Dispersion`; `dispersion` is its `scheme`.
+        prune_threshold: delta, below which entries of Pi are dropped; 0 keeps Pi exact and dense.
+        memory_limit_gib: largest amount of memory that building Pi may need.
+        network: options of `PosteriorNetwork`.
 
-    Only the rows of Pi that are asked for, and only the nodes that these rows touch, take part.
+    `prepare(nodes=...)` keeps only the rows of Pi of these nodes, and only the features of nodes with non-zero weight.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class LOPGPN(PosteriorNetwork):
     ) -> None:
         super().__init__(**network)
         check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
-        check_in_range("memory_limit_gib", memory_limit_gib, low=0, hint="8")
+        check_in_range("memory_limit_gib", memory_limit_gib, low=0, suggestion=8.0)
         self.ppr_options: dict[str, Any] = {
             "num_steps": num_steps,
             "teleport": teleport,
@@ -62,23 +61,23 @@ class LOPGPN(PosteriorNetwork):
 
     def prepare(
         self, graph: Graph, *, nodes: Int[Tensor, " chosen"] | None = None, cache_dir: Path | None = None
-    ) -> Prepared:
+    ) -> PoolingInput:
         ppr = ppr_matrix(graph, cache_dir=cache_dir, **self.ppr_options)
-        if nodes is None:  # for evaluation: measures are computed in float64
-            return Prepared(prepared_features(graph.features), ppr.to(torch.float64))
-        weights, touched = ppr.restrict(nodes)
-        return Prepared(prepared_features(graph.features[touched]), weights.to(torch.float32))
+        if nodes is None:  # for an evaluation, which computes measures in float64
+            return PoolingInput(to_feature_matrix(graph.features), ppr.to(torch.float64))
+        weights, used = ppr.restrict(nodes)
+        return PoolingInput(to_feature_matrix(graph.features[used]), weights.to(torch.float32))
 
-    def forward(self, prepared: Prepared) -> DirichletMixture:
+    def forward(self, prepared: PoolingInput) -> DirichletMixture:
         alpha = 1 + self.feature_evidence(prepared.features)
         return DirichletMixture(prepared.weights, alpha.to(prepared.weights.dtype))
 
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
-        with self.evaluating():
+        with self.evaluation_mode():
             posterior = self.forward(self.prepare(graph, cache_dir=cache_dir))
         row = posterior.weights.rows(torch.tensor([node])).scipy().toarray()[0]
         return Opinions(torch.from_numpy(row), posterior.components, "beliefs")
 
     def node_loss(self, posterior: DirichletMixture, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
-        """Uncertain cross-entropy minus the weighted lower entropy bound: at least the loss. Paper: Eq. (13), (14)."""
+        """Return the uncertain cross-entropy minus the weighted lower entropy bound. Paper: Eq. (13), (14)."""
         return posterior.expected_cross_entropy(labels) - self.entropy_weight * posterior.entropy_lower()

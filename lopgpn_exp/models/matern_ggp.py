@@ -1,18 +1,16 @@
-"""Matern-GGP: a Gaussian process a class, with the graph Matern kernel."""
+"""Matern-GGP: one Gaussian process per class, with the graph Matern kernel."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from lopgpn_exp.graph import Graph, laplacian_spectrum
-from lopgpn_exp.models.base import ClosedFormModel, check_in_range
+from lopgpn_exp.models.base import ClosedFormModel, FitData, check_in_range
 from lopgpn_exp.models.gp import (
     InducingPoints,
     MaternKernel,
@@ -23,34 +21,36 @@ from lopgpn_exp.models.gp import (
     fit_full_batch,
     fit_minibatches,
     fit_plain_adam,
+    laplacian_spectrum,
 )
 from lopgpn_exp.posterior import GaussianSimplex
 
 log = logging.getLogger(__name__)
 
-# Nodes whose predictive integrals are taken at once: 40 classes x 20 points x 40 factors of 8 bytes each are 0.1 GiB.
-PREDICTED_AT_ONCE = 4096
+# Nodes per batch of predictions: the quadrature takes about 0.1 GiB with 40 classes.
+PREDICTION_BATCH = 4096
 
 
 class MaternGGP(ClosedFormModel):
-    r"""One latent function a class, Matern over the graph, fitted variationally. Paper: Sec. 5.1.
+    r"""One latent function per class with a graph Matern kernel, fitted by variational inference. Paper: Sec. 5.1.
 
     Source: Borovitskiy et al. (2021).
 
     Args:
-        num_eigenpairs: how many of the Laplacian's smallest eigenpairs the kernel is built of.
-        nu, kappa, sigma_f: where the kernel's smoothness, length scale and mean variance start; they are trained.
-        likelihood: `robust_max`, or gpytorch's `softmax`.
+        num_eigenpairs: number of smallest eigenpairs of the Laplacian that the kernel uses.
+        nu, kappa, sigma_f: initial smoothness, length scale and mean variance of the kernel, which are trained.
+        likelihood: `robust_max`, or `softmax` from gpytorch.
         epsilon: label noise of robust-max.
-        quadrature_points: of its Gauss-Hermite rule.
-        method: `lbfgs` until the bound has converged, or `adam`, the paper's fixed number of plain steps.
-        bound_tolerance: relative improvement of the bound over 50 iterations below which L-BFGS stops.
-        adam_steps, adam_learning_rate: of `adam`.
-        max_inducing: with more training nodes than this, the weight-space form and minibatches take over.
-        epochs, batch_size, learning_rate: of the minibatches.
+        quadrature_points: number of points of its Gauss-Hermite quadrature.
+        method: `lbfgs` until the bound has converged, or `adam` with a fixed number of steps, as in the paper.
+        bound_tolerance: L-BFGS stops if 50 iterations improve the bound by a smaller fraction.
+        max_steps: largest number of L-BFGS iterations.
+        adam_steps, adam_learning_rate: options of `adam`.
+        max_inducing: with more training nodes than this, the weight-space form is fitted by minibatches.
+        epochs, batch_size, learning_rate: options of the minibatches.
         eigen_tolerance: largest residual of an eigenpair.
 
-    Features are not used. The predicted mean and variance are those of the label's indicator (see `RobustMax`).
+    Features are not used. The predicted mean and variance are those of the class indicators (see `RobustMax`).
     """
 
     def __init__(
@@ -77,22 +77,22 @@ class MaternGGP(ClosedFormModel):
         eigen_tolerance: float = 1e-6,
     ) -> None:
         super().__init__(num_classes=num_classes)
-        for name, value, low, hint in (
-            ("num_eigenpairs", num_eigenpairs, 1, "500"),
-            ("nu", nu, 1e-3, "1.5"),
-            ("kappa", kappa, 1e-3, "5"),
-            ("sigma_f", sigma_f, 1e-4, "1"),
-            ("quadrature_points", quadrature_points, 1, "20"),
-            ("max_steps", max_steps, 1, "5000"),
-            ("adam_steps", adam_steps, 1, "20000"),
-            ("max_inducing", max_inducing, 0, "2000"),
-            ("epochs", epochs, 1, "40"),
-            ("batch_size", batch_size, 1, "1024"),
+        for parameter, value, low, suggestion in (
+            ("num_eigenpairs", num_eigenpairs, 1, 500),
+            ("nu", nu, 1e-3, 1.5),
+            ("kappa", kappa, 1e-3, 5.0),
+            ("sigma_f", sigma_f, 1e-4, 1.0),
+            ("quadrature_points", quadrature_points, 1, 20),
+            ("max_steps", max_steps, 1, 5000),
+            ("adam_steps", adam_steps, 1, 20_000),
+            ("max_inducing", max_inducing, 0, 2000),
+            ("epochs", epochs, 1, 40),
+            ("batch_size", batch_size, 1, 1024),
         ):
-            check_in_range(name, value, low=low, hint=hint)
-        check_in_range("epsilon", epsilon, low=1e-12, high=0.5, hint="1e-3")
+            check_in_range(parameter, value, low=low, suggestion=suggestion)
+        check_in_range("epsilon", epsilon, low=1e-12, high=0.5, suggestion=1e-3)
         self.num_eigenpairs, self.eigen_tolerance = num_eigenpairs, eigen_tolerance
-        self.kernel_start = {"nu": nu, "kappa": kappa, "sigma_f": sigma_f}
+        self.kernel_values = {"nu": nu, "kappa": kappa, "sigma_f": sigma_f}
         self.likelihood = (
             RobustMax(epsilon=epsilon, quadrature_points=quadrature_points)
             if likelihood == "robust_max"
@@ -107,78 +107,59 @@ class MaternGGP(ClosedFormModel):
             "learning_rate": learning_rate,
         }
 
-    def fit_nodes(
-        self,
-        graph: Graph,
-        nodes: Int[Tensor, " train"],
-        labels: Int[Tensor, " train"],
-        *,
-        seed: int,
-        cache_dir: Path | None,
-        report: Callable[[str], None],
-    ) -> dict[str, Any]:
-        gp = self.variational(graph, nodes, labels, cache_dir=cache_dir, report=report)
+    def fit_nodes(self, data: FitData) -> dict[str, Any]:
+        gp = self.build_gp(data)
 
-        def told(step: int, bound: float) -> None:
-            report(f"step {step}  bound {bound:.6g}")
+        def report_step(step: int, bound: float) -> None:
+            data.report(f"step {step}  bound {bound:.6g}")
 
         if isinstance(gp, WeightSpace):
-            done = fit_minibatches(gp, seed=seed, report=told, **self.batch_options)
+            result = fit_minibatches(gp, seed=data.seed, report=report_step, **self.batch_options)
         elif self.method == "lbfgs":
-            done = fit_full_batch(gp, report=told, **self.lbfgs_options)
+            result = fit_full_batch(gp, report=report_step, **self.lbfgs_options)
         else:
-            done = fit_plain_adam(gp, report=told, **self.adam_options)
-        log.info("bound %.6g after %d steps, kernel %s", done.bound, done.iterations, gp.kernel.values())
-        mean, variance = self._predictive(gp, graph.num_nodes, report)
+            result = fit_plain_adam(gp, report=report_step, **self.adam_options)
+        log.info("bound %.6g after %d steps with kernel %s", result.bound, result.iterations, gp.kernel.values())
+        mean, variance = self._predict_moments(gp, data.graph.num_nodes, data.report)
         return {
             "mean": mean,
             "variance": variance,
-            "bound": done.bound,
-            "iterations": done.iterations,
+            "bound": result.bound,
+            "iterations": result.iterations,
             "kernel": gp.kernel.values(),
             "form": type(gp).__name__,
         }
 
-    def variational(
-        self,
-        graph: Graph,
-        nodes: Int[Tensor, " train"],
-        labels: Int[Tensor, " train"],
-        *,
-        cache_dir: Path | None = None,
-        report: Callable[[str], None] = lambda text: None,
-    ) -> VariationalGP:
-        """The unfitted process, in the form that the number of training nodes asks for."""
+    def build_gp(self, data: FitData) -> VariationalGP:
+        """Return the Gaussian process before the fit, in the form that suits the number of training nodes."""
         spectrum = laplacian_spectrum(
-            graph,
+            data.graph,
             num_eigenpairs=self.num_eigenpairs,
-            tolerance=self.eigen_tolerance,
-            cache_dir=cache_dir,
-            report=report,
+            eigen_tolerance=self.eigen_tolerance,
+            cache_dir=data.cache_dir,
+            report=data.report,
         )
-        kernel = MaternKernel(torch.from_numpy(spectrum.values), graph.num_nodes, **self.kernel_start)
+        kernel = MaternKernel(torch.from_numpy(spectrum.values), data.graph.num_nodes, **self.kernel_values)
         form: type[InducingPoints] | type[WeightSpace] = InducingPoints
-        if len(nodes) > self.max_inducing:
+        if len(data.nodes) > self.max_inducing:
             form = WeightSpace
             log.warning(
-                "%d training nodes are more than model.max_inducing=%d: fitting the kernel's %d weights by minibatches "
-                "instead of inducing points",
-                len(nodes),
+                "%d training nodes, but max_inducing is %d: fitting the weight-space form by minibatches",
+                len(data.nodes),
                 self.max_inducing,
-                len(spectrum.values),
             )
         vectors = torch.from_numpy(spectrum.vectors)
-        return form(kernel, self.likelihood, vectors, nodes, labels, num_classes=self.num_classes)
+        return form(kernel, self.likelihood, vectors, data.nodes, data.labels, num_classes=self.num_classes)
 
     @torch.no_grad()
-    def _predictive(
+    def _predict_moments(
         self, gp: VariationalGP, num_nodes: int, report: Callable[[str], None]
     ) -> tuple[Float[Tensor, "nodes classes"], Float[Tensor, "nodes classes"]]:
-        found = []
-        for nodes in torch.arange(num_nodes).split(PREDICTED_AT_ONCE):
+        batches = []
+        for nodes in torch.arange(num_nodes).split(PREDICTION_BATCH):
             report(f"predicting node {int(nodes[0])} of {num_nodes}")
-            found.append(self.likelihood.predict(*gp.moments(nodes)))
-        mean, variance = (torch.cat(parts) for parts in zip(*found, strict=True))
+            batches.append(self.likelihood.predict(*gp.moments(nodes)))
+        mean, variance = (torch.cat(parts) for parts in zip(*batches, strict=True))
         if not bool(torch.isfinite(mean).all() and torch.isfinite(variance).all()):
             node = int(torch.nonzero(~torch.isfinite(mean + variance))[0, 0])
             raise ArithmeticError(f"the predictive distribution of node {node} is not finite")

@@ -1,4 +1,4 @@
-"""What a node's posterior was pooled from."""
+"""The opinions that the posterior of one node is pooled from."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from lopgpn_exp.posterior import Posterior
 
 @dataclass(frozen=True)
 class Opinions:
-    """Every node's opinion from its own features alone, and how much each counts for one node.
+    """The opinion of every node from its own features alone, and its weight in the posterior of one node.
 
     Args:
-        weights: the node's row of Pi.
-        alone: what each node would say by itself.
-        pooled: what is added up: whole `beliefs` (a mixture), their `evidence`, or `logits`.
+        weights: the row of Pi of that node.
+        alone: the posterior of each node without its neighbours.
+        pooled: the quantity that is averaged: `beliefs` (a mixture of distributions), their `evidence`, their `logits`
+            or their mean `probabilities`.
     """
 
     weights: Float[Tensor, " nodes"]

@@ -1,4 +1,4 @@
-"""A first-order prediction: all belief on one categorical distribution."""
+"""The categorical distribution: the first-order prediction of APPNP."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lopgpn_exp.posterior.base import Posterior, _at
+from lopgpn_exp.posterior.posterior import Posterior, select_labels
 
 
 class Categorical(Posterior):
-    """Class probabilities without a second order, as APPNP gives. It has total uncertainty alone.
+    """Class probabilities of each node, without second-order uncertainty: only total uncertainty is defined.
 
-    Kept as logarithms: extreme logits then give a large cross-entropy instead of an infinite one.
+    Logarithms are stored, so that extreme logits give a large cross-entropy instead of an infinite one.
     """
 
     def __init__(self, log_probabilities: Float[Tensor, "nodes classes"]) -> None:
@@ -27,7 +27,7 @@ class Categorical(Posterior):
         return self.log_probabilities
 
     def __getitem__(self, nodes: Int[Tensor, " chosen"]) -> Categorical:
-        return Categorical(self.log_probabilities[nodes])
+        return type(self)(self.log_probabilities[nodes])
 
     def expected_cross_entropy(self, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
-        return -_at(self.log_probabilities, labels)
+        return -select_labels(self.log_probabilities, labels)

@@ -1,4 +1,4 @@
-"""The Dirichlet distribution: GPN's and GKDE's posterior."""
+"""The Dirichlet distribution: the posterior of GPN and GKDE."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lopgpn_exp.posterior.base import Posterior, _at
+from lopgpn_exp.posterior.posterior import Posterior, select_labels
 from lopgpn_exp.posterior.special import entropy_core, log_gap
 
 
 class Dirichlet(Posterior):
-    r"""Dir(alpha) a node, alpha the pseudo-counts.
+    """Dir(alpha) per node, where alpha are the pseudo-counts.
 
-    Deviation: measures keep their digits at any alpha (see `special`); the paper's public code switches to an
-    approximation at alpha_0 = 1e4 and subtracts in float32.
+    Deviation: measures are accurate at any alpha (see `special`); the paper's public code switches to an approximation
+    at alpha_0 = 1e4 and subtracts in float32.
     """
 
     def __init__(self, alpha: Float[Tensor, "nodes classes"]) -> None:
@@ -30,11 +30,11 @@ class Dirichlet(Posterior):
         return self.alpha / self.alpha_0[:, None]
 
     def __getitem__(self, nodes: Int[Tensor, " chosen"]) -> Dirichlet:
-        return Dirichlet(self.alpha[nodes])
+        return type(self)(self.alpha[nodes])
 
     def expected_cross_entropy(self, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
         r"""Uncertain cross-entropy :math:`\psi(\alpha_0) - \psi(\alpha_y)`. Paper: Eq. (7)."""
-        return torch.digamma(self.alpha_0) - torch.digamma(_at(self.alpha, labels))
+        return torch.digamma(self.alpha_0) - torch.digamma(select_labels(self.alpha, labels))
 
     def entropy(self) -> Float[Tensor, " nodes"]:
         """Differential entropy H(Q). Paper: Eq. (5)."""
@@ -43,22 +43,19 @@ class Dirichlet(Posterior):
         return entropy_core(self.alpha).sum(dim=-1) - entropy_core(alpha_0) - extra
 
     def au(self) -> Float[Tensor, " nodes"]:
-        """Aleatoric uncertainty, the expected entropy. Paper: Eq. (3)."""
+        """Aleatoric uncertainty: the expected entropy. Paper: Eq. (3)."""
         return self.tu() - self.eu()
 
     def eu(self) -> Float[Tensor, " nodes"]:
-        """Epistemic uncertainty, the mutual information of label and class probabilities. Paper: Eq. (4)."""
-        alpha, alpha_0 = self._double()
+        """Epistemic uncertainty: the mutual information of label and class probabilities. Paper: Eq. (4)."""
+        alpha = self.alpha.double()
+        alpha_0 = alpha.sum(dim=-1)
         return (alpha / alpha_0[:, None] * log_gap(alpha)).sum(dim=-1) - log_gap(alpha_0)
 
     def eu_pc(self) -> Float[Tensor, " nodes"]:
-        """Pseudo-count-based epistemic uncertainty, minus the total count. Paper: Sec. 2.2."""
-        return -self._double()[1]
+        """Pseudo-count-based epistemic uncertainty: minus the total count. Paper: Sec. 2.2."""
+        return -self.alpha.double().sum(dim=-1)
 
     def eu_so(self) -> Float[Tensor, " nodes"]:
-        """Second-order epistemic uncertainty, the differential entropy. Paper: Eq. (5)."""
+        """Second-order epistemic uncertainty: the differential entropy. Paper: Eq. (5)."""
         return Dirichlet(self.alpha.double()).entropy()
-
-    def _double(self) -> tuple[Tensor, Tensor]:
-        alpha = self.alpha.double()
-        return alpha, alpha.sum(dim=-1)

@@ -1,17 +1,17 @@
-"""A Gaussian around a point of the simplex: Matern-GGP's posterior."""
+"""A Gaussian with its mean on the simplex: the posterior of Matern-GGP."""
 
 from __future__ import annotations
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lopgpn_exp.posterior.base import Posterior
+from lopgpn_exp.posterior.posterior import Posterior
 
 
 class GaussianSimplex(Posterior):
-    """N(mean, diag(variance)) a node. Paper: Sec. 5.1.
+    """N(mean, diag(variance)) per node. Paper: Sec. 5.1.
 
-    Part of its mass lies outside the simplex, so the additive decomposition and an expected cross-entropy do not exist.
+    Part of its mass lies outside of the simplex: EU and the expected cross-entropy are undefined.
     """
 
     def __init__(self, mean: Float[Tensor, "nodes classes"], variance: Float[Tensor, "nodes classes"]) -> None:
@@ -22,10 +22,10 @@ class GaussianSimplex(Posterior):
         return self._mean
 
     def __getitem__(self, nodes: Int[Tensor, " chosen"]) -> GaussianSimplex:
-        return GaussianSimplex(self._mean[nodes], self.variance[nodes])
+        return type(self)(self._mean[nodes], self.variance[nodes])
 
     def au(self) -> Float[Tensor, " nodes"]:
-        """The entropy of the mean, which the paper takes as a proxy: the same as TU."""
+        """The entropy of the mean, the paper's proxy: the same as TU."""
         return self.tu()
 
     def eu_so(self) -> Float[Tensor, " nodes"]:

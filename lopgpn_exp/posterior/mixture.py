@@ -1,4 +1,4 @@
-"""The mixture of Dirichlets that linear opinion pooling gives: LOP-GPN's posterior."""
+"""The mixture of Dirichlets that results from linear opinion pooling: the posterior of LOP-GPN."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lopgpn_exp.graph import Matrix
-from lopgpn_exp.posterior.base import Posterior, _at
 from lopgpn_exp.posterior.dirichlet import Dirichlet
-from lopgpn_exp.posterior.monte_carlo import Estimate, overlap
+from lopgpn_exp.posterior.monte_carlo import Estimate, estimate_overlap
+from lopgpn_exp.posterior.posterior import Posterior, select_labels
 from lopgpn_exp.posterior.special import categorical_entropy
 
 
 class DirichletMixture(Posterior):
-    r"""Node i believes :math:`\sum_j w_{ij} \mathrm{Dir}(\alpha_j)`. Paper: Eq. (11).
+    r"""The mixture :math:`\sum_j w_{ij} \mathrm{Dir}(\alpha_j)` of each node i. Paper: Eq. (11).
 
     Args:
-        weights: row-stochastic, one row a node, one column a component. Components are shared by all nodes.
+        weights: row-stochastic, one row per node, one column per component. All nodes share the components.
         alpha: pseudo-counts of the components.
     """
 
@@ -36,53 +36,53 @@ class DirichletMixture(Posterior):
         return self.weights.shape[0]
 
     def __getitem__(self, nodes: Int[Tensor, " chosen"]) -> DirichletMixture:
-        return DirichletMixture(self.weights.rows(nodes), self.components.alpha)
+        return type(self)(self.weights.rows(nodes), self.components.alpha)
 
     def expected_cross_entropy(self, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
         """Uncertain cross-entropy, linear in the components. Paper: Eq. (7), (13)."""
-        alpha = self.components.alpha
-        return _at(self.weights @ (torch.digamma(self.components.alpha_0)[:, None] - torch.digamma(alpha)), labels)
+        digamma_0 = torch.digamma(self.components.alpha_0)[:, None]
+        return select_labels(self.weights @ (digamma_0 - torch.digamma(self.components.alpha)), labels)
 
     def entropy_lower(self) -> Float[Tensor, " nodes"]:
-        """Lower bound on the differential entropy, the mean of the components'. Paper: Eq. (14)."""
+        """Lower bound on the differential entropy: the weighted mean of the components' entropies. Paper: Eq. (14)."""
         return (self.weights @ self.components.entropy()[:, None]).squeeze(1)
 
     def entropy_upper(self) -> Float[Tensor, " nodes"]:
-        """Upper bound, the lower one plus the entropy of the weights. Paper: Eq. (14)."""
+        """Upper bound on the differential entropy: the lower bound plus the entropy of the weights. Paper: Eq. (14)."""
         return self.entropy_lower() + self.weights.row_entropy()
 
     def entropy_exact(self, *, num_draws: int = 1000, seed: int = 0) -> Estimate:
-        """The differential entropy itself, between the bounds of Eq. (14), by Monte Carlo: see `monte_carlo`."""
-        lower, upper = self._exact.entropy_lower().detach(), self._exact.entropy_upper().detach()
-        alpha = self._exact.components.alpha.detach()
-        shared = overlap(self.weights.scipy(), alpha, num_draws=num_draws, seed=seed)
-        return Estimate(torch.maximum(upper - shared.value, lower), shared.standard_error)
+        """Estimate the differential entropy by Monte Carlo (see `monte_carlo`)."""
+        lower, upper = self._float64.entropy_lower().detach(), self._float64.entropy_upper().detach()
+        alpha = self._float64.components.alpha.detach()
+        overlap = estimate_overlap(self.weights.scipy(), alpha, num_draws=num_draws, seed=seed)
+        return Estimate(torch.maximum(upper - overlap.value, lower), overlap.standard_error)
 
     def tu(self) -> Float[Tensor, " nodes"]:
-        return categorical_entropy(self._exact.mean)
+        return categorical_entropy(self._float64.mean)
 
     def au(self) -> Float[Tensor, " nodes"]:
-        """Aleatoric uncertainty, linear in the components. Paper: Eq. (12)."""
-        return self._pooled(Dirichlet.au)
+        """Aleatoric uncertainty: linear in the components. Paper: Eq. (12)."""
+        return self._pool(Dirichlet.au)
 
     def eu(self) -> Float[Tensor, " nodes"]:
-        """Epistemic uncertainty: how much the components disagree, plus what each does not know. Paper: Eq. (4)."""
-        disagreement = self.tu() - self._pooled(Dirichlet.tu)  # >= 0 by concavity, up to rounding
-        return disagreement.clamp(min=0) + self._pooled(Dirichlet.eu)
+        """Epistemic uncertainty: the disagreement of the components plus their mean EU. Paper: Eq. (4)."""
+        disagreement = self.tu() - self._pool(Dirichlet.tu)  # >= 0 by concavity, up to rounding
+        return disagreement.clamp(min=0) + self._pool(Dirichlet.eu)
 
     def eu_pc(self) -> Float[Tensor, " nodes"]:
-        """Minus the pooled total count."""
-        return self._pooled(Dirichlet.eu_pc)
+        """Pseudo-count-based epistemic uncertainty: minus the pooled total count."""
+        return self._pool(Dirichlet.eu_pc)
 
     def eu_so(self) -> Float[Tensor, " nodes"]:
-        """Second-order epistemic uncertainty by its upper bound. Paper: Eq. (5), (14) and Sec. 4.1."""
-        return self._exact.entropy_upper()
+        """Second-order epistemic uncertainty: the upper entropy bound. Paper: Eq. (5), (14) and Sec. 4.1."""
+        return self._float64.entropy_upper()
 
-    def _pooled(self, measure: Callable[[Dirichlet], Tensor]) -> Tensor:
-        """A measure of the components, averaged with the weights."""
-        return (self._exact.weights @ measure(self._exact.components)[:, None]).squeeze(1)
+    def _pool(self, measure: Callable[[Dirichlet], Tensor]) -> Tensor:
+        """Average a measure of the components with the weights."""
+        return (self._float64.weights @ measure(self._float64.components)[:, None]).squeeze(1)
 
     @cached_property
-    def _exact(self) -> DirichletMixture:
-        """The same in float64, for measures."""
+    def _float64(self) -> DirichletMixture:
+        """The same mixture in float64, for measures."""
         return DirichletMixture(self.weights.to(torch.float64), self.components.alpha.double())

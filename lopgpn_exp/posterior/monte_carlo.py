@@ -1,12 +1,12 @@
-r"""The part of a mixture's differential entropy that has no closed form, by Monte Carlo with its standard error.
+r"""Monte Carlo estimate, with its standard error, of the part of a mixture's entropy that has no closed form.
 
-With J the component that theta was drawn from, the entropy of a mixture of Dirichlets is
+If J is the component that theta was drawn from, the differential entropy of a mixture of Dirichlets is
 
 .. math:: H(Q) = \sum_j w_j H(\mathrm{Dir}(\alpha_j)) + H(\mathrm{Cat}(w)) - \mathrm E[H(J \mid \theta)],
 
-the upper bound of the paper's Eq. (14) minus how uncertain one is, seeing theta, whose opinion it is. Only this last
-term is estimated. Components that do not overlap make it 0 at every draw, equal components H(Cat(w)): the bounds
-are met without an error, and so is a single component.
+the upper bound of the paper's Eq. (14) minus the expected uncertainty about the component given theta. Only this last
+term, the overlap, is estimated. It is 0 if components do not overlap, and H(Cat(w)) if they are equal: in these cases
+the estimate is exact.
 """
 
 from __future__ import annotations
@@ -19,69 +19,70 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import check_parameter
 from lopgpn_exp.posterior.special import entropy_core, log_gap
 
-CELLS = 2**18  # draws x components at once: 2 MiB an array, of which at most four are alive
-NOTHING = -700.0  # a logarithm of odds from which on exp is slow, and gives nothing that adds to 1
-# Up to this total count the textbook's log-density has seven digits after the point; beyond it runs out of them.
-TEXTBOOK_UP_TO = 1e7
+MAX_CELLS = 2**18  # draws x components at once: 2 MiB per array, of which at most four exist at a time
+MIN_LOG_ODDS = -700.0  # below it, exp is slow and its result negligible
+# Up to this total count the textbook log-density is accurate to seven decimal places; for larger counts it is not.
+TEXTBOOK_LIMIT = 1e7
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value a node, and its standard error."""
+    """A value per node, and its standard error."""
 
     value: Float[Tensor, " nodes"]
     standard_error: Float[Tensor, " nodes"]
 
 
-def overlap(
+def estimate_overlap(
     weights: sp.csr_array, alpha: Float[Tensor, "components classes"], *, num_draws: int, seed: int
 ) -> Estimate:
-    """E[H(J | theta)] of the mixture that each row of `weights` makes of Dir(alpha): from 0 to the row's entropy.
+    """Estimate E[H(J | theta)] of the mixture in each row of `weights`: between 0 and the entropy of the row.
 
-    Each node has draws of its own, at least `num_draws`, so that errors of nodes are independent. It costs as many
-    exponentials as draws x components of its row. Where components hardly overlap, few draws see that they do,
-    and the standard error is too small more often than it says.
+    Each node has at least `num_draws` draws of its own, so the errors of nodes are independent. The cost per node is
+    its draws times the components of its row. If components hardly overlap, few draws fall where they do, and the
+    standard error tends to be too small.
     """
-    if num_draws < 2:
-        raise InputError(f"num_draws is {num_draws}", expected="2 or more: a single draw has no error", hint="1000")
+    expected = "2 or more, because a single draw has no standard error"
+    check_parameter("num_draws", num_draws, num_draws >= 2, expected=expected, suggestion=1000)
     generator = np.random.default_rng(seed)
-    densities = LogDensities.of(alpha)
-    found = np.zeros((2, weights.shape[0]))
+    densities = LogDensities.from_alpha(alpha)
+    estimates = np.zeros((2, weights.shape[0]))
     for node in range(weights.shape[0]):
         row = slice(weights.indptr[node], weights.indptr[node + 1])
-        chosen, share = weights.indices[row], weights.data[row]
-        order = np.argsort(-share, kind="stable")[: np.count_nonzero(share)]
-        found[:, node] = _of_one(share[order] / share.sum(), densities[chosen[order]], num_draws, generator)
-    return Estimate(*torch.from_numpy(found))
+        components, shares = weights.indices[row], weights.data[row]
+        order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
+        estimates[:, node] = _estimate_node(
+            shares[order] / shares.sum(), densities[components[order]], num_draws, generator
+        )
+    return Estimate(*torch.from_numpy(estimates))
 
 
-def _of_one(
-    weights: Float[np.ndarray, " components"],
-    densities: LogDensities,
-    num_draws: int,
-    generator: np.random.Generator,
+def _estimate_node(
+    weights: Float[np.ndarray, " components"], densities: LogDensities, num_draws: int, generator: np.random.Generator
 ) -> tuple[float, float]:
-    """Value and standard error for one mixture, the largest weight first.
+    """Return value and standard error for one mixture, whose weights are in descending order.
 
-    Stratified by component, draws in proportion to the weights and at least two of each; components of less weight than
-    one draw share strata of the weight of two.
+    Draws are stratified by component, in proportion to the weights and at least two per stratum. Components whose
+    weight is less than that of one draw are grouped into strata with the weight of two draws.
     """
-    upto = np.cumsum(weights)
-    slices = np.floor((upto - weights / 2) * num_draws / 2)
-    first = np.flatnonzero((weights * num_draws >= 1) | (np.diff(slices, prepend=-1) > 0))  # component of each stratum
+    cumulative = np.cumsum(weights)
+    slices = np.floor((cumulative - weights / 2) * num_draws / 2)
+    first = np.flatnonzero((weights * num_draws >= 1) | (np.diff(slices, prepend=-1) > 0))  # of each stratum
     share = np.add.reduceat(weights, first)
     size = np.maximum(2, np.ceil(share * num_draws)).astype(int)
-    at = np.repeat(upto[first] - weights[first], size) + np.repeat(share, size) * generator.random(size.sum())
-    log_theta = log_draws(densities.alpha[np.searchsorted(upto[:-1], at, side="right")], generator)
-    block = max(1, CELLS // len(weights))
+    start = np.repeat(cumulative[first] - weights[first], size)
+    position = start + np.repeat(share, size) * generator.random(size.sum())
+    component = np.searchsorted(cumulative[:-1], position, side="right")
+    log_theta = sample_log_dirichlet(densities.alpha[component], generator)
+    block = max(1, MAX_CELLS // len(weights))
     log_weights = np.log(weights)
     entropy = np.concatenate(
         [
-            _softmax_entropy(densities(log_theta[start : start + block]) + log_weights)
-            for start in range(0, len(log_theta), block)
+            _softmax_entropy(densities(log_theta[offset : offset + block]) + log_weights)
+            for offset in range(0, len(log_theta), block)
         ]
     )
     offsets = np.cumsum(size) - size
@@ -91,7 +92,7 @@ def _of_one(
 
 
 def _softmax_entropy(logits: Float[np.ndarray, "draws components"]) -> Float[np.ndarray, " draws"]:
-    logits = np.maximum(logits - logits.max(axis=1, keepdims=True), NOTHING)
+    logits = np.maximum(logits - logits.max(axis=1, keepdims=True), MIN_LOG_ODDS)
     odds = np.exp(logits)
     total = odds.sum(axis=1)
     return np.log(total) - np.einsum("sk,sk->s", odds, logits) / total
@@ -99,12 +100,12 @@ def _softmax_entropy(logits: Float[np.ndarray, "draws components"]) -> Float[np.
 
 @dataclass(frozen=True)
 class LogDensities:
-    r"""log Dir(theta; alpha_k) + sum_c log theta_c of components k: up to what all of them share at a draw.
+    r"""log Dir(theta; alpha_k) + sum_c log theta_c of components k. The second term does not depend on k.
 
-    The textbook's :math:`\alpha\cdot\log\theta - \log B(\alpha)` is one product of matrices, but at alpha = e^30 its
-    first digit after the point is wrong. Components with so large a count are written around their mean m, as
-    :math:`\sum_c \alpha_c (d_c - (e^{d_c} - 1))` with :math:`d_c = \log\theta_c - \log m_c`, plus its value at m.
-    What is subtracted adds up to 0, as theta and m both add up to 1; without it the terms are large.
+    The textbook formula :math:`\alpha\cdot\log\theta - \log B(\alpha)` is a single matrix product, but at
+    alpha = e^30 even its first decimal place is wrong. Components with large counts are expanded around their mean m,
+    as :math:`\sum_c \alpha_c (d_c - (e^{d_c} - 1))` with :math:`d_c = \log\theta_c - \log m_c`, plus the value at m.
+    The subtracted terms sum to 0, because theta and m both sum to 1, and keep each summand small.
     """
 
     alpha: Float[np.ndarray, "components classes"]
@@ -112,43 +113,44 @@ class LogDensities:
     at_mean: Float[np.ndarray, " components"]
 
     @staticmethod
-    def of(alpha: Float[Tensor, "components classes"]) -> LogDensities:
+    def from_alpha(alpha: Float[Tensor, "components classes"]) -> LogDensities:
         alpha_0 = alpha.sum(dim=1)
         log_mean = torch.log(alpha) - torch.log(alpha_0)[:, None]
-        at_mean = _at_mean_core(alpha).sum(dim=1) - _at_mean_core(alpha_0)
+        at_mean = _log_density_core(alpha).sum(dim=1) - _log_density_core(alpha_0)
         return LogDensities(alpha.numpy(), log_mean.numpy(), at_mean.numpy())
 
-    def __getitem__(self, chosen: Int[np.ndarray, " chosen"]) -> LogDensities:
-        return LogDensities(self.alpha[chosen], self.log_mean[chosen], self.at_mean[chosen])
+    def __getitem__(self, components: Int[np.ndarray, " chosen"]) -> LogDensities:
+        return LogDensities(self.alpha[components], self.log_mean[components], self.at_mean[components])
 
     def __call__(self, log_theta: Float[np.ndarray, "draws classes"]) -> Float[np.ndarray, "draws components"]:
         by_class, log_mean = np.ascontiguousarray(self.alpha.T), self.log_mean.T
-        result = np.einsum("sc,ck->sk", log_theta, by_class)  # not by BLAS, whose threads get in each other's way
+        result = np.einsum("sc,ck->sk", log_theta, by_class)  # not BLAS, whose threads compete
         result += self.at_mean - np.einsum("ck,ck->k", by_class, log_mean)
-        large = np.flatnonzero(by_class.sum(axis=0) > TEXTBOOK_UP_TO)
+        large = np.flatnonzero(by_class.sum(axis=0) > TEXTBOOK_LIMIT)
         if len(large):
-            around = np.broadcast_to(self.at_mean[large], (len(log_theta), len(large))).copy()
+            expansion = np.broadcast_to(self.at_mean[large], (len(log_theta), len(large))).copy()
             for theta, counts, mean in zip(log_theta.T, by_class[:, large], log_mean[:, large], strict=True):
                 distance = theta[:, None] - mean
-                around += counts * (distance - np.expm1(distance))
-            result[:, large] = around
+                expansion += counts * (distance - np.expm1(distance))
+            result[:, large] = expansion
         return result
 
 
-def _at_mean_core(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r""":math:`x\log x - x - \log\Gamma(x)`, which grows like :math:`\tfrac12\log x`, without its large parts.
+def _log_density_core(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    r"""Return :math:`x\log x - x - \log\Gamma(x)`, which grows like :math:`\tfrac12\log x`, without cancellation.
 
-    Summed over the classes, minus that of their sum, it is :math:`\alpha\cdot\log m - \log B(\alpha)`.
+    Its sum over the classes minus its value at alpha_0 is :math:`\alpha\cdot\log m - \log B(\alpha)`.
     """
     return torch.log(x) - entropy_core(x) - (x - 1) * (log_gap(x) - 1 / x)
 
 
-def log_draws(
+def sample_log_dirichlet(
     alpha: Float[np.ndarray, "draws classes"], generator: np.random.Generator
 ) -> Float[np.ndarray, "draws classes"]:
-    """log theta of a draw from each Dir(alpha).
+    """Return log theta of one draw from each Dir(alpha).
 
-    Gamma(a) is Gamma(a + 1) U^(1/a), of which the logarithm stays finite at an a for which the variate itself is 0.
+    Gamma(a) is distributed as Gamma(a + 1) U^(1/a), whose logarithm is finite even if a is so small that the variate
+    itself underflows to 0.
     """
     log_gamma = np.log(generator.standard_gamma(alpha + 1)) - generator.standard_exponential(alpha.shape) / alpha
     return log_gamma - np.logaddexp.reduce(log_gamma, axis=1, keepdims=True)

@@ -1,8 +1,8 @@
-r"""Functions of Dirichlet parameters that keep their digits from 1e-6 to 1e15.
+r"""Functions of Dirichlet parameters that are accurate from 1e-6 to 1e15.
 
-The textbook entropy of a Dirichlet subtracts numbers of the size of alpha from each other: in float32 nothing is left
-of it at alpha_0 = 1e7, in float64 at 1e16. Both functions below have the large part taken out by hand, so that sums of
-them need no cancellation at any size.
+The textbook entropy of a Dirichlet subtracts numbers as large as alpha: float32 loses all digits at alpha_0 = 1e7,
+float64 at 1e16. `entropy_core` and `log_gap` have the large part removed analytically, so their sums do not suffer from
+cancellation.
 """
 
 import math
@@ -11,21 +11,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# From here on the asymptotic series (eight terms) is exact to float64; below it the plain formula still has all digits.
+# Above this value the asymptotic series (eight terms) is exact in float64; below it the plain formula is accurate.
 SERIES_FROM = 24.0
 
 
 def entropy_core(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r""":math:`\log\Gamma(x) - (x-1)\psi(x) + x`, which grows like :math:`\tfrac12\log x`.
+    r"""Return :math:`\log\Gamma(x) - (x-1)\psi(x) + x`, which grows like :math:`\tfrac12\log x`.
 
     The entropy of a Dirichlet is :math:`\sum_k f(\alpha_k) - f(\alpha_0) - (K-1)\psi(\alpha_0)`: the terms linear in
-    alpha, added here as x, cancel exactly since the alpha_k sum to alpha_0.
+    alpha, added here as x, cancel exactly because the alpha_k sum to alpha_0.
     """
     large = x > SERIES_FROM
     small_x = torch.where(large, torch.ones_like(x), x)
     large_x = torch.where(large, x, torch.full_like(x, SERIES_FROM))
     plain = torch.lgamma(small_x) - (small_x - 1) * torch.digamma(small_x) + small_x
-    # Stirling's series of log Gamma and psi, combined term by term in 1/x.
+    # Stirling's series of log Gamma and psi, combined by powers of 1/x.
     y = 1 / large_x
     series = (
         0.5 * torch.log(large_x)
@@ -40,7 +40,7 @@ def entropy_core(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def log_gap(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r""":math:`\psi(x+1) - \log x`, positive, which falls like :math:`1/(2x)`.
+    r"""Return :math:`\psi(x+1) - \log x`, which is positive and falls like :math:`1/(2x)`.
 
     The mutual information of a Dirichlet is :math:`\sum_k \bar\theta_k g(\alpha_k) - g(\alpha_0)`.
     """
@@ -53,5 +53,5 @@ def log_gap(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def categorical_entropy(probabilities: Float[Tensor, "nodes classes"]) -> Float[Tensor, " nodes"]:
-    """Shannon entropy of each row (natural logarithm). Paper: Eq. (2)."""
+    """Return the Shannon entropy of each row (natural logarithm). Paper: Eq. (2)."""
     return -torch.xlogy(probabilities, probabilities).sum(dim=-1)

@@ -1,6 +1,6 @@
-"""A text of headings, paragraphs, tables and figures that is written once and read as Markdown or HTML.
+"""HTML pages, and documents of headings, paragraphs, tables and pictures that are rendered as Markdown or HTML.
 
-Texts use two marks of Markdown, which HTML gets as elements: `code` in backticks and **bold** in asterisks.
+Texts may use two marks of Markdown, which become elements in HTML: `code` in backticks and **bold** in asterisks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from lopgpn_exp.report.page import page
+STYLE = """
+:root { color-scheme: light dark; --text: #1b1b1b; --back: #ffffff; --line: #c9c9c9; --soft: #f1f3f5; --dim: #5c5c5c; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e8e8e8; --back: #16181b; --line: #44484d; --soft: #22262a; --dim: #a9adb2; }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
+       max-width: 78rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; } h3 { font-size: 1.05rem; }
+code { background: var(--soft); padding: 0 .25em; border-radius: 3px; font-size: .92em; }
+.note { color: var(--dim); font-size: .9rem; max-width: 60rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .86rem; margin: .8rem 0; }
+th, td { padding: .18rem .5rem; text-align: left; vertical-align: top; }
+thead th { border-bottom: 2px solid var(--line); }
+tbody td, tbody th { border-bottom: 1px solid var(--soft); font-weight: normal; }
+td.number, th.number { text-align: right; white-space: nowrap; }
+table.paper td, table.paper thead th { text-align: right; white-space: nowrap; padding: .12rem .34rem; }
+table.paper thead th.group { text-align: center; }
+table.paper .group { border-left: 1px solid var(--line); }
+table.paper tbody { border-bottom: 2px solid var(--line); }
+table.paper th.model { white-space: nowrap; font-weight: 600; text-align: right; }
+table.paper th.dataset { vertical-align: middle; }
+table.paper u { text-decoration-thickness: 1px; text-underline-offset: 2px; }
+figure { margin: 1rem 0; } figcaption { color: var(--dim); font-size: .86rem; }
+figure svg { max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }
+""".strip()
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def render_page(title: str, body: str, *, style: str = "") -> str:
+    """Return a complete HTML page that loads nothing from the network and follows the system's light or dark mode.
+
+    Args:
+        style: CSS beyond what all pages share.
+    """
+    return PAGE.format(title=escape(title), style=f"{STYLE}\n{style}", body=body)
 
 
 @dataclass(frozen=True)
@@ -49,7 +98,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns from `numbers_from` on hold numbers and stand to the right."""
+    """A table whose columns from index `numbers_from` on hold numbers, which are aligned right."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -73,7 +122,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A file beside the Markdown; inside the HTML, which needs nothing beside it."""
+    """An SVG picture: a link to `file` in Markdown, embedded in HTML."""
 
     file: str
     caption: str
@@ -93,8 +142,8 @@ def to_markdown(blocks: Sequence[Block]) -> str:
     return "\n\n".join(block.markdown() for block in blocks) + "\n"
 
 
-def to_html(title: str, blocks: Sequence[Block]) -> str:
-    return page(title, "\n".join(block.html() for block in blocks))
+def to_html(title: str, blocks: Sequence[Block], *, style: str = "") -> str:
+    return render_page(title, "\n".join(block.html() for block in blocks), style=style)
 
 
 def _inline(text: str) -> str:

@@ -1,4 +1,6 @@
-"""What things are called and coloured wherever people see them."""
+"""Display names and colours of models, datasets, scenarios, measures and metrics."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -29,9 +31,28 @@ SCENARIO_NAMES = {
     "gaussian": "N(0, 1)",
 }
 
-NO_VALUE = "-"  # as the paper prints it
+# By path. A path such as `ood/auroc` stands for one metric per measure: `ood/auroc/tu`, `ood/auroc/eu`, ...
+METRIC_NAMES = {
+    "test/accuracy": "accuracy",
+    "id/accuracy": "ID accuracy",
+    "ood/accuracy": "OOD accuracy",
+    "test/ece": "ECE",
+    "test/brier": "Brier",
+    "test/nll": "NLL",
+    "val/accuracy": "validation accuracy",
+    "val/nll": "validation NLL",
+    "test/auarc": "AUARC",
+    "ood/auroc": "AUC-ROC",
+    "ood/aupr": "AUC-PR",
+    "ood/fpr95": "FPR95",
+    "change": "change",
+}
+ACCURACY = ("test/accuracy", "id/accuracy", "ood/accuracy")
+CALIBRATION = ("test/ece", "test/brier", "test/nll")
 
-# Paul Tol's bright scheme: told apart by colour-blind readers too.
+NO_VALUE = "-"  # as in the paper's table
+
+# Paul Tol's bright scheme, which colour-blind readers can distinguish.
 MEASURE_COLORS = {
     "tu": "#4477AA",
     "au": "#EE6677",
@@ -48,31 +69,54 @@ MODEL_COLORS = {
     "gpn_rw": "#4477AA",
     "lop_gpn": "#EE6677",
 }
-# Of Tol's other schemes, what none of the above is taken for: a user's own models and measures.
+# For models and measures that users add: colours of Tol's other schemes that differ clearly from those above.
 OTHER_COLORS = ("#EE7733", "#009988", "#BBBBBB", "#997700", "#EE3377", "#44BB99")
-
-
-METRIC_NAMES = {
-    "test/accuracy": "accuracy",
-    "id/accuracy": "ID accuracy",
-    "ood/accuracy": "OOD accuracy",
-    "test/ece": "ECE",
-    "test/brier": "Brier",
-    "test/nll": "NLL",
-    "val/accuracy": "validation accuracy",
-    "val/nll": "validation NLL",
-}
-KIND_NAMES = {  # before a measure's name
-    "test/auarc": "AUARC",
-    "ood/auroc": "AUC-ROC",
-    "ood/aupr": "AUC-PR",
-    "ood/fpr95": "FPR95",
-    "change": "change",
-}
 
 
 def model_name(model: str) -> str:
     return MODEL_NAMES.get(model, model)
+
+
+def dataset_name(dataset: str) -> str:
+    return DATASET_NAMES.get(dataset, dataset)
+
+
+def scenario_name(scenario: str) -> str:
+    return SCENARIO_NAMES.get(scenario, scenario)
+
+
+def measure_name(measure: str) -> str:
+    return MEASURE_NAMES.get(measure, measure)
+
+
+def metric_name(metric: str) -> str:
+    """Return the display name of a metric, for example `AUC-ROC EU_SO` for `ood/auroc/eu_so`."""
+    path, _, measure = metric.rpartition("/")
+    if metric in METRIC_NAMES:
+        return METRIC_NAMES[metric]
+    return f"{METRIC_NAMES[path]} {measure_name(measure)}" if path in METRIC_NAMES else metric
+
+
+def measure_column(path: str) -> str:
+    """Return the heading of a metric such as `ood/auroc` in a table with one row per measure: `OOD AUC-ROC`."""
+    return METRIC_NAMES[path] if path.startswith("test/") else f"OOD {METRIC_NAMES[path]}"
+
+
+def sort_names(names: Iterable[str], order: Iterable[str]) -> list[str]:
+    """Return each name once: those in `order` first and in that order, the others after them as they come."""
+    distinct = dict.fromkeys(names)
+    listed = [name for name in order if name in distinct]
+    return listed + [name for name in distinct if name not in listed]
+
+
+def find_measures(keys: Iterable[str], path: str) -> list[str]:
+    """Return the measures for which there is a key `path/<measure>`, the paper's own measures first."""
+    prefix = f"{path}/"
+    return sort_names((key.removeprefix(prefix) for key in keys if key.startswith(prefix)), MEASURE_NAMES)
+
+
+def measure_color(measure: str) -> str:
+    return MEASURE_COLORS.get(measure) or _other_color(measure)
 
 
 def model_color(model: str) -> str:
@@ -80,29 +124,18 @@ def model_color(model: str) -> str:
 
 
 def model_colors(models: Iterable[str]) -> dict[str, str]:
-    """For models that are shown together: as `model_color`, but no two the same while there are other colours."""
+    """Return `model_color` of models that are shown together, with another colour in place of a repeated one.
+
+    Colours repeat only if there are more models than colours.
+    """
     colors: dict[str, str] = {}
     for model in sorted(set(models), key=lambda name: (name not in MODEL_COLORS, name)):
-        wanted = model_color(model)
-        free = [color for color in (wanted, *OTHER_COLORS) if color not in colors.values()]
-        colors[model] = next(iter(free), wanted)
+        preferred = model_color(model)
+        unused = [color for color in (preferred, *OTHER_COLORS) if color not in colors.values()]
+        colors[model] = next(iter(unused), preferred)
     return colors
 
 
-def measure_name(measure: str) -> str:
-    return MEASURE_NAMES.get(measure, measure)
-
-
-def measure_color(measure: str) -> str:
-    return MEASURE_COLORS.get(measure) or _other_color(measure)
-
-
 def _other_color(name: str) -> str:
-    """By the name alone, so that it is the same on every page."""
+    """Return a colour that depends on the name alone, so that it is the same on every page."""
     return OTHER_COLORS[blake2b(name.encode(), digest_size=1).digest()[0] % len(OTHER_COLORS)]
-
-
-def metric_name(metric: str) -> str:
-    """`ood/auroc/eu_so` as people read it: `AUC-ROC EU_SO`."""
-    path, _, last = metric.rpartition("/")
-    return METRIC_NAMES.get(metric) or (f"{KIND_NAMES[path]} {measure_name(last)}" if path in KIND_NAMES else metric)

@@ -1,45 +1,29 @@
-"""The contract of a model, to be checked from a test, a notebook or the command line (`python -m lopgpn_exp.testing`).
+"""The contract of a model, as checks that run from a test, a notebook or the command line.
 
     from lopgpn_exp.testing import check_model
 
-    def test_my_model_keeps_its_promises():
+    def test_my_model():
         check_model(MyModel, hidden_dim=32)
 
-All promises are asked for, and what is broken is told together: which promise, what was seen, what to look at.
+All checks run even if one fails; a failure says what was expected and observed, and where the cause usually is.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from lopgpn_exp.testing.check_types import Check, CheckFailedError, CheckReport, CheckResult, Status
+from lopgpn_exp.testing.checks import CHECKS
+from lopgpn_exp.testing.contract import check_config, check_model, iterate_checks, run_checks
+from lopgpn_exp.testing.model_under_test import CheckSettings, ModelUnderTest
 
-if TYPE_CHECKING:
-    from lopgpn_exp.testing.contract import check_config, check_model, examine_config, examine_model
-    from lopgpn_exp.testing.promises import PROMISES
-    from lopgpn_exp.testing.report import BrokenPromiseError, Outcome, Report, Status
-    from lopgpn_exp.testing.trial import Terms
-
-_HOME = {
-    "contract": ("check_config", "check_model", "examine_config", "examine_model"),
-    "promises": ("PROMISES",),
-    "report": ("BrokenPromiseError", "Outcome", "Report", "Status"),
-    "trial": ("Terms",),
-}
 __all__ = [
-    "PROMISES",
-    "BrokenPromiseError",
-    "Outcome",
-    "Report",
+    "CHECKS",
+    "Check",
+    "CheckFailedError",
+    "CheckReport",
+    "CheckResult",
+    "CheckSettings",
+    "ModelUnderTest",
     "Status",
-    "Terms",
     "check_config",
     "check_model",
-    "examine_config",
-    "examine_model",
+    "iterate_checks",
+    "run_checks",
 ]
-
-
-def __getattr__(name: str) -> object:
-    """All of it without importing torch for those who only ask for --help."""
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(f"lopgpn_exp.testing.{module}"), name)
-    raise AttributeError(f"module 'lopgpn_exp.testing' has no attribute {name!r}")

@@ -1,16 +1,17 @@
-"""The Lightning side: how a model gets its parameters."""
+"""Training with PyTorch Lightning.
 
-from lopgpn_exp.training.fit import Fitted, check_accelerator, fit, fit_by_gradient, fit_in_closed_form
-from lopgpn_exp.training.module import ClosedFormClassification, NodeClassification, load_module, module_type
+`fit` trains a model on a graph, by gradient descent or in closed form; `load_module` reads its checkpoint.
+"""
+
+from lopgpn_exp.training.fit import FitResult, check_accelerator, fit
+from lopgpn_exp.training.module import ClosedFormClassification, NodeClassification, get_module_class, load_module
 
 __all__ = [
     "ClosedFormClassification",
-    "Fitted",
+    "FitResult",
     "NodeClassification",
     "check_accelerator",
     "fit",
-    "fit_by_gradient",
-    "fit_in_closed_form",
+    "get_module_class",
     "load_module",
-    "module_type",
 ]

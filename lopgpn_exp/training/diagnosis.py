@@ -1,5 +1,6 @@
-"""NaN never passes silently: where it came from, in words."""
+"""Find the node, class and layer of a loss that is not finite."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,38 +10,37 @@ from lopgpn_exp.errors import InputError
 
 
 def check_loss(model: nn.Module, losses: Tensor, *, nodes: Tensor, labels: Tensor, prepared: Any) -> None:
-    """Raise, naming node, class and layer, if any node's loss is not finite."""
+    """Raise an InputError that names node, class and layer if the loss of a node is not finite."""
     if bool(torch.isfinite(losses.detach().sum())):
         return
     bad = torch.nonzero(~torch.isfinite(losses)).flatten()
-    where = int(bad[0]) if len(bad) else 0
+    index = int(bad[0]) if len(bad) else 0
     raise InputError(
-        f"the loss of node {int(nodes[where])} (class {int(labels[where])}) is {losses[where].item()}; "
-        f"{len(bad)} of {len(losses)} nodes are affected, and the first layer to give such a value is "
-        f"{_first_bad_layer(model, prepared)}",
+        f"the loss of node {int(nodes[index])} (class {int(labels[index])}) is {losses[index].item()}; "
+        f"{len(bad)} of {len(losses)} nodes are affected, and the first layer with such an output is "
+        f"{_find_bad_layer(model, prepared)}",
         expected="finite losses",
-        hint="smaller values: model.optimizer.learning_rate, the features, or what was changed last",
+        hint="use a smaller learning_rate, or features of a smaller scale",
     )
 
 
 @torch.no_grad()
-def _first_bad_layer(model: nn.Module, prepared: Any) -> str:
+def _find_bad_layer(model: nn.Module, prepared: Any) -> str:
+    """Return the name of the first layer with weights or outputs that are not finite."""
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             return f"{name} (its weights have diverged)"
-    found: list[str] = []
+    bad_layers: list[str] = []
 
-    def look(name: str):
-        def hook(_: nn.Module, __: Any, output: Any) -> None:
-            if isinstance(output, Tensor) and not bool(torch.isfinite(output).all()):
-                found.append(name)
+    def check_output(name: str, _module: nn.Module, _inputs: Any, output: Any) -> None:
+        if isinstance(output, Tensor) and not bool(torch.isfinite(output).all()):
+            bad_layers.append(name)
 
-        return hook
-
-    handles = [module.register_forward_hook(look(name)) for name, module in model.named_modules() if name]
+    layers = [(name, module) for name, module in model.named_modules() if name]
+    handles = [module.register_forward_hook(partial(check_output, name)) for name, module in layers]
     try:
         model(prepared)
     finally:
         for handle in handles:
             handle.remove()
-    return found[0] if found else "the posterior"
+    return bad_layers[0] if bad_layers else "the posterior"

@@ -1,4 +1,4 @@
-"""From a graph with a split to a fitted module: by gradient, or in closed form."""
+"""Fit a model to a graph with a split, by gradient descent or in closed form."""
 
 from __future__ import annotations
 
@@ -20,20 +20,29 @@ from torch.utils.data import DataLoader
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.models import GradientModel
-from lopgpn_exp.models.seeding import seeded
+from lopgpn_exp.seeds import seeded
 from lopgpn_exp.training.callbacks import BestState, History, Progress, StatusLine
-from lopgpn_exp.training.module import (
-    Batch,
-    ClosedFormClassification,
-    NodeClassification,
-    WholeGraph,
-    module_type,
+from lopgpn_exp.training.module import Batch, ClosedFormClassification, GraphBatch, NodeClassification, get_module_class
+
+IGNORED_WARNINGS = (
+    ".*validation_step. but have no .val_dataloader",  # the warm-up has no validation
+    ".*this fit will run with no optimizer",  # closed-form models have none
+    ".*srun. command is available",  # a run is a single process, also on the login node of a cluster
+    ".*does not have many workers",  # there is one batch, and it is in memory
+    ".*isinstance.treespec, LeafSpec.. is deprecated",  # caused by Lightning
 )
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A module in its best state, what it took, and by name the points (epoch, value) of how it went."""
+class FitResult:
+    """A fitted model and how it was fitted.
+
+    Args:
+        module: the Lightning module in its best state, on the CPU.
+        epochs: number of epochs, including the warm-up; iterations of a closed-form fit.
+        seconds: duration of the phases `prepare` and `train`.
+        history: points (epoch, value) of each recorded series.
+    """
 
     module: NodeClassification | ClosedFormClassification
     epochs: int
@@ -41,45 +50,12 @@ class Fitted:
     history: dict[str, list[list[float]]] = field(default_factory=dict)
 
 
-def fit(graph: Graph, *, model_class: str, optimizer: dict[str, Any], **options: Any) -> Fitted:
-    """Fit a model of either kind; a closed-form one needs none of the optimiser's and the stopping rule's options."""
-    if module_type(model_class) is NodeClassification:
-        return fit_by_gradient(graph, model_class=model_class, optimizer=optimizer, **options)
-    used = ("model_options", "seed", "progress", "title", "cache_dir", "checkpoint_path")
-    return fit_in_closed_form(
-        graph, model_class=model_class, **{key: value for key, value in options.items() if key in used}
-    )
-
-
-def fit_in_closed_form(
+def fit(
     graph: Graph,
     *,
     model_class: str,
     model_options: dict[str, Any],
-    seed: int,
-    progress: bool = True,
-    title: str = "",
-    cache_dir: Path | None = None,
-    checkpoint_path: Path | None = None,
-) -> Fitted:
-    """One epoch of one step, in which the model fits itself; write one checkpoint."""
-    start = time.perf_counter()
-    module = ClosedFormClassification(
-        model_class=model_class, model_options=model_options, trained_on=graph.fingerprint
-    )
-    trainer = _lean_trainer("cpu", max_epochs=1)  # counting, sparse and float64 algebra: nothing for a GPU
-    with seeded(seed), closing(StatusLine(title=title, enabled=progress)) as line:
-        _fit(trainer, module, WholeGraph(graph, seed, cache_dir, line.show))
-    _finish(trainer, module, checkpoint_path)
-    return Fitted(module.eval(), module.model.iterations, {"prepare": 0.0, "train": time.perf_counter() - start})
-
-
-def fit_by_gradient(
-    graph: Graph,
-    *,
-    model_class: str,
-    model_options: dict[str, Any],
-    optimizer: dict[str, Any],
+    optimizer: dict[str, Any] | None = None,
     seed: int,
     patience: int = 50,
     max_epochs: int = 100_000,
@@ -89,77 +65,105 @@ def fit_by_gradient(
     title: str = "",
     cache_dir: Path | None = None,
     checkpoint_path: Path | None = None,
-) -> Fitted:
-    """Warm up, train until validation cross-entropy stops improving, restore the best state, write one checkpoint.
+) -> FitResult:
+    """Fit a model to a graph with a split: by gradient descent with early stopping, or in closed form.
 
-    Nothing that does not depend on parameters is computed inside an epoch: `prepare` runs once for the training nodes
-    and once for the validation nodes.
+    Args:
+        model_class: import path of the model's class.
+        model_options: its keyword arguments.
+        optimizer: learning_rate, weight_decay and warmup_epochs.
+        seed: seed of the initialisation and of dropout.
+        patience: number of validations without improvement before training stops.
+        validate_every: number of epochs between validations.
+        accelerator: device, as in Lightning.
+        progress: show a progress line on a terminal.
+        title: start of the progress line.
+        cache_dir: folder for results that depend on the graph alone.
+        checkpoint_path: file to write the fitted module to.
+
+    A closed-form model ignores `optimizer`, `patience`, `max_epochs`, `validate_every` and `accelerator`.
     """
+    start = time.perf_counter()
+    options: dict[str, Any] = {
+        "model_class": model_class,
+        "model_options": model_options,
+        "trained_on": graph.fingerprint,
+    }
+    if get_module_class(model_class) is ClosedFormClassification:
+        closed_form = ClosedFormClassification(**options)
+        trainer = _build_trainer("cpu", max_epochs=1)  # sparse and float64 algebra gains nothing from a GPU
+        with seeded(seed), closing(StatusLine(title=title, enabled=progress)) as line:
+            _run_trainer(trainer, closed_form, GraphBatch(graph, seed, cache_dir, line.show))
+        _save_checkpoint(trainer, closed_form, checkpoint_path)
+        seconds = {"prepare": 0.0, "train": time.perf_counter() - start}
+        return FitResult(closed_form.eval(), closed_form.model.iterations, seconds)
+    _check_parts(graph)
+    with seeded(seed):
+        module = NodeClassification(**options, **(optimizer or {}))
+        module.model.observe(graph.labels[graph.nodes(Part.TRAIN)])
+        train, val = (_prepare_batch(module.model, graph, part, cache_dir) for part in (Part.TRAIN, Part.VAL))
+        prepared = time.perf_counter()
+        warmup_epochs = module.warmup_epochs if module.model.warmup_parameters() else 0
+        if warmup_epochs:
+            _warm_up(module, train, accelerator)
+        best, history = BestState(patience=patience), History(first_epoch=warmup_epochs)
+        with closing(StatusLine(title=title, enabled=progress)) as line:
+            trainer = _build_trainer(
+                accelerator,
+                max_epochs=max_epochs,
+                check_val_every_n_epoch=validate_every,
+                callbacks=[best, history, Progress(best, line)],
+            )
+            _run_trainer(trainer, module, train, val)
+    _save_checkpoint(trainer, module, checkpoint_path)
+    seconds = {"prepare": prepared - start, "train": time.perf_counter() - prepared}
+    return FitResult(module.eval(), trainer.current_epoch + warmup_epochs, seconds, history.points())
+
+
+def _check_parts(graph: Graph) -> None:
     for part in (Part.TRAIN, Part.VAL):
         if len(graph.nodes(part)) == 0:
             raise InputError(
-                f"the split has no {part.name.lower()} nodes", expected="at least one", hint="split=random"
+                f"the split has no {part.name.lower()} nodes", expected="at least one", hint="use a random split"
             )
-    start = time.perf_counter()
-    with seeded(seed):
-        module = NodeClassification(
-            model_class=model_class, model_options=model_options, trained_on=graph.fingerprint, **optimizer
-        )
-        module.model.observe(graph.labels[graph.nodes(Part.TRAIN)])
-        train = _batch(module.model, graph, Part.TRAIN, cache_dir)
-        val = _batch(module.model, graph, Part.VAL, cache_dir)
-        prepared = time.perf_counter()
-        warmed_up = module.warmup_epochs if module.model.warmup_parameters() else 0
-        if warmed_up:
-            _warm_up(module, train, accelerator)
-        best, history = BestState(patience=patience), History(first_epoch=warmed_up)
-        trainer = _lean_trainer(
-            accelerator,
-            max_epochs=max_epochs,
-            check_val_every_n_epoch=validate_every,
-            callbacks=[best, history, Progress(best, StatusLine(title=title, enabled=progress))],
-        )
-        _fit(trainer, module, train, val)
-    _finish(trainer, module, checkpoint_path)
-    seconds = {"prepare": prepared - start, "train": time.perf_counter() - prepared}
-    return Fitted(module.eval(), trainer.current_epoch + warmed_up, seconds, history.thinned())
 
 
-def _batch(model: GradientModel, graph: Graph, part: Part, cache_dir: Path | None) -> Batch:
+def _prepare_batch(model: GradientModel, graph: Graph, part: Part, cache_dir: Path | None) -> Batch:
     nodes = graph.nodes(part)
     return Batch(nodes, graph.labels[nodes], model.prepare(graph, nodes=nodes, cache_dir=cache_dir))
 
 
 def _warm_up(module: NodeClassification, train: Batch, accelerator: str) -> None:
-    """Train the warm-up parameters alone on the full loss; of what is frozen, no gradient is computed."""
-    chosen = {id(parameter) for parameter in module.model.warmup_parameters()}
-    frozen = [parameter for parameter in module.model.parameters() if id(parameter) not in chosen]
+    """Train only the warm-up parameters, on the full loss."""
+    warmup_ids = {id(parameter) for parameter in module.model.warmup_parameters()}
+    frozen = [parameter for parameter in module.model.parameters() if id(parameter) not in warmup_ids]
     for parameter in frozen:
         parameter.requires_grad_(False)
-    module.warming_up = True
-    _fit(_lean_trainer(accelerator, max_epochs=module.warmup_epochs), module, train)
-    module.warming_up = False
+    module.is_warming_up = True
+    _run_trainer(_build_trainer(accelerator, max_epochs=module.warmup_epochs), module, train)
+    module.is_warming_up = False
     for parameter in frozen:
         parameter.requires_grad_(True)
 
 
 def check_accelerator(accelerator: str) -> None:
-    """Whether Lightning finds such a device here."""
+    """Raise an InputError if Lightning finds no such device on this machine."""
     try:
-        _lean_trainer(accelerator)
+        _build_trainer(accelerator)
     except (MisconfigurationException, ValueError, ImportError) as error:
         raise InputError(
-            f"trainer.accelerator is {accelerator!r} ({str(error).splitlines()[0][:120]})",
-            expected="a device that this machine has",
-            hint="trainer.accelerator=auto",
+            f"accelerator is {accelerator!r} ({str(error).splitlines()[0][:120]})",
+            expected="a device of this machine",
+            parameter="accelerator",
+            suggestion="auto",
         ) from None
 
 
-def _lean_trainer(accelerator: str, **options: Any) -> pl.Trainer:
-    """A Trainer without what costs more than an epoch: logger, bar, summary, checkpoint files, sanity check."""
+def _build_trainer(accelerator: str, **options: Any) -> pl.Trainer:
+    """Return a Trainer without logger, progress bar, summary and checkpoints, which would take longer than an epoch."""
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # advice on loggers and GPUs that are left out on purpose
+        warnings.simplefilter("ignore")  # about missing loggers and unused GPUs
         return pl.Trainer(
             accelerator=accelerator,
             devices=1,
@@ -168,38 +172,36 @@ def _lean_trainer(accelerator: str, **options: Any) -> pl.Trainer:
             enable_model_summary=False,
             enable_checkpointing=False,
             num_sanity_val_steps=0,
-            inference_mode=False,  # but no_grad: a training step takes over what the validation before it computed
-            plugins=[LightningEnvironment()],  # one process, also inside a Slurm job, which is ours and not Lightning's
+            inference_mode=False,  # a training step reuses a product that the validation computed
+            plugins=[LightningEnvironment()],  # a single process, even inside a Slurm job
             **options,
         )
 
 
-def _finish(trainer: pl.Trainer, module: pl.LightningModule, checkpoint_path: Path | None) -> None:
+def _save_checkpoint(trainer: pl.Trainer, module: pl.LightningModule, path: Path | None) -> None:
+    """Move the module to the CPU and write its checkpoint, if a path is given."""
     module.cpu()
-    if checkpoint_path is not None:
-        trainer.save_checkpoint(checkpoint_path, weights_only=True)
+    if path is not None:
+        trainer.save_checkpoint(path, weights_only=True)
 
 
-def _fit(trainer: pl.Trainer, module: pl.LightningModule, train: Batch | WholeGraph, val: Batch | None = None) -> None:
+def _run_trainer(
+    trainer: pl.Trainer, module: pl.LightningModule, train: Batch | GraphBatch, val: Batch | None = None
+) -> None:
+    """Call `trainer.fit`, with the usual exit code for SIGTERM and the usual exception for Ctrl-C."""
     with warnings.catch_warnings():
-        for known in (
-            ".*validation_step. but have no .val_dataloader",  # the warm-up validates nothing
-            ".*this fit will run with no optimizer",  # a closed-form model has none
-            ".*srun. command is available",  # a run is one process, on a cluster's login node too
-            ".*does not have many workers",  # there is one batch, and it is in memory
-            ".*isinstance.treespec, LeafSpec.. is deprecated",  # Lightning's own use of torch
-        ):
-            warnings.filterwarnings("ignore", message=known)
+        for message in IGNORED_WARNINGS:
+            warnings.filterwarnings("ignore", message=message)
         try:
-            trainer.fit(module, _loader(train), _loader(val) if val is not None else None)
-        except SIGTERMException:  # Lightning's leaves with the exit code of a success
+            trainer.fit(module, _build_loader(train), _build_loader(val) if val is not None else None)
+        except SIGTERMException:  # Lightning would exit with code 0
             sys.stderr.write("\nTerminated. Finished trainings and runs are kept.\n")
             sys.exit(128 + signal.SIGTERM)
-        except SystemExit:  # Lightning's word for Ctrl-C
+        except SystemExit:  # raised by Lightning on Ctrl-C
             if trainer.interrupted:
                 raise KeyboardInterrupt from None
             raise
 
 
-def _loader(batch: Batch | WholeGraph) -> DataLoader:
+def _build_loader(batch: Batch | GraphBatch) -> DataLoader:
     return DataLoader([batch], batch_size=None)  # type: ignore[arg-type]

@@ -1,10 +1,9 @@
-"""The Lightning modules: one for every model trained by gradient, one for every model fitted in closed form."""
+"""The Lightning modules: one for models trained by gradient descent, one for models fitted in closed form."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,34 +12,27 @@ import torch
 from torch import Tensor
 
 from lopgpn_exp.graph import Graph
-from lopgpn_exp.models import ClosedFormModel, GradientModel, Model
+from lopgpn_exp.models import ClosedFormModel, GradientModel
+from lopgpn_exp.targets import import_target
 from lopgpn_exp.training.diagnosis import check_loss
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some nodes of the graph, ready for the model. There is one training batch an epoch, and one to validate on."""
+    """The training or the validation nodes, prepared for the model."""
 
     nodes: Tensor
     labels: Tensor
     prepared: Any
 
 
-def model_type(model_class: str) -> type[Model]:
-    """The class that an import path names."""
-    module, _, name = model_class.rpartition(".")
-    return getattr(import_module(module), name)
-
-
 class NodeClassification(pl.LightningModule):
-    """Trains a model on per-node losses; masks and sums happen here and nowhere else.
-
-    A checkpoint holds everything needed to build the model again: `NodeClassification.load_from_checkpoint(path)`.
+    """Trains a model by gradient descent on the sum or mean of its losses per node.
 
     Args:
         model_class: import path of a `GradientModel`.
         model_options: its keyword arguments.
-        trained_on: fingerprint of the graph, so that a checkpoint is never taken for one of another graph or split.
+        trained_on: fingerprint of the graph, which prevents using a checkpoint with another graph or split.
     """
 
     def __init__(
@@ -55,9 +47,9 @@ class NodeClassification(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.save_hyperparameters()
-        self.model = cast(GradientModel, model_type(model_class)(**model_options))
+        self.model = cast(GradientModel, import_target(model_class)(**model_options))
         self.learning_rate, self.weight_decay, self.warmup_epochs = learning_rate, weight_decay, warmup_epochs
-        self.warming_up = False
+        self.is_warming_up = False
         self.train_loss = float("nan")
         self.val_cross_entropy = float("nan")
 
@@ -74,16 +66,16 @@ class NodeClassification(pl.LightningModule):
         self.val_cross_entropy = losses.mean().item()
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
-        """Labels move here; the prepared matrices follow the parameters by themselves."""
+        """Move only the labels; prepared matrices follow the device of the parameters."""
         return replace(batch, labels=batch.labels.to(device))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Adam on everything, or on what warms up alone. A phase starts with a fresh one."""
-        undecayed = self.model.undecayed_parameters()
-        if self.warming_up:
+        """Return a new Adam: for the warm-up parameters during the warm-up, for all parameters afterwards."""
+        if self.is_warming_up:
             return torch.optim.Adam(self.model.warmup_parameters(), lr=self.learning_rate, fused=True)
-        kept_apart = {id(parameter) for parameter in undecayed}
-        decayed = [parameter for parameter in self.model.parameters() if id(parameter) not in kept_apart]
+        undecayed = self.model.undecayed_parameters()
+        undecayed_ids = {id(parameter) for parameter in undecayed}
+        decayed = [parameter for parameter in self.model.parameters() if id(parameter) not in undecayed_ids]
         groups = [
             {"params": decayed, "weight_decay": self.weight_decay},
             {"params": undecayed, "weight_decay": 0.0},
@@ -92,8 +84,8 @@ class NodeClassification(pl.LightningModule):
 
 
 @dataclass(frozen=True)
-class WholeGraph:
-    """All that a closed-form fit takes: its one batch."""
+class GraphBatch:
+    """The single batch of a closed-form fit: the graph and the other arguments of `ClosedFormModel.fit`."""
 
     graph: Graph
     seed: int
@@ -102,38 +94,34 @@ class WholeGraph:
 
 
 class ClosedFormClassification(pl.LightningModule):
-    """Fits a model in its one training step, without an optimiser.
-
-    A checkpoint holds everything needed to predict: `ClosedFormClassification.load_from_checkpoint(path)`.
-
-    Args:
-        model_class: import path of a `ClosedFormModel`.
-        model_options: its keyword arguments.
-    """
+    """Fits a `ClosedFormModel` in a single training step; its arguments are those of `NodeClassification`."""
 
     def __init__(self, *, model_class: str, model_options: dict[str, Any], trained_on: str = "") -> None:
         super().__init__()
         self.save_hyperparameters()
-        self.model = cast(ClosedFormModel, model_type(model_class)(**model_options))
+        self.model = cast(ClosedFormModel, import_target(model_class)(**model_options))
         self.automatic_optimization = False
 
-    def training_step(self, batch: WholeGraph, _: int = 0) -> None:
+    def training_step(self, batch: GraphBatch, _: int = 0) -> None:
         self.model.fit(batch.graph, seed=batch.seed, cache_dir=batch.cache_dir, report=batch.report)
 
-    def transfer_batch_to_device(self, batch: WholeGraph, device: torch.device, dataloader_idx: int) -> WholeGraph:
-        """A graph stays where it is."""
+    def transfer_batch_to_device(self, batch: GraphBatch, device: torch.device, dataloader_idx: int) -> GraphBatch:
+        """Leave the graph where it is."""
         return batch
 
     def configure_optimizers(self) -> None:
         return None
 
 
-def module_type(model_class: str) -> type[NodeClassification] | type[ClosedFormClassification]:
-    """The Lightning module that gives such a model its parameters."""
-    return ClosedFormClassification if issubclass(model_type(model_class), ClosedFormModel) else NodeClassification
+def get_module_class(model_class: str) -> type[NodeClassification] | type[ClosedFormClassification]:
+    """Return the Lightning module that trains models of this class."""
+    return ClosedFormClassification if issubclass(import_target(model_class), ClosedFormModel) else NodeClassification
 
 
 def load_module(path: Path) -> NodeClassification | ClosedFormClassification:
-    """The module of a checkpoint, of whichever kind its model is."""
-    model_class = torch.load(path, map_location="cpu", weights_only=True)["hyper_parameters"]["model_class"]
-    return module_type(model_class).load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    """Load the module of a checkpoint, on the CPU."""
+    checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    parameters = checkpoint["hyper_parameters"]
+    module = get_module_class(parameters["model_class"])(**parameters)
+    module.load_state_dict(checkpoint["state_dict"])
+    return module

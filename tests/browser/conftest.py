@@ -1,4 +1,4 @@
-"""Headless Chromium, and a small store of runs with its UI. `make test-browser` runs what is here."""
+"""Headless Chromium, a folder with a few runs, and the MLflow UI on them. `make test-browser` runs these tests."""
 
 import os
 import re
@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_experiment import TINY
+from tests.support import ROOT, TINY
 
-ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = ROOT / "outputs" / "browser"
 WIDTHS = {"desktop": (1920, 1080), "laptop": (1366, 768)}
 MODELS = ("appnp", "gpn_sym", "lop_gpn")
@@ -25,7 +24,7 @@ FLAGS = (
 
 
 def pytest_collection_modifyitems(items):
-    """Only on request: a browser is not part of what `make test` sets up."""
+    """Skip unless requested: `make test` does not install a browser."""
     if not os.environ.get("LOPGPN_BROWSER"):
         for item in items:
             if "tests/browser" in Path(item.fspath).as_posix():
@@ -53,7 +52,7 @@ def browser():
 
 @pytest.fixture(params=WIDTHS)
 def page(browser, request):
-    """A window of each width, and of what it shows a screenshot to look at."""
+    """A window of each width; a screenshot of its final state is saved."""
     browser.set_window_size(*WIDTHS[request.param])
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     browser.get("about:blank")
@@ -65,48 +64,48 @@ def page(browser, request):
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory) -> Path:
-    """A folder with a sweep of three models and a run of its own."""
+    """A folder with a sweep of three models and a single run."""
     folder = tmp_path_factory.mktemp("store")
-    tiny = [word for word in TINY if word != "tracking=none"]
+    tracked = [override for override in TINY if override != "tracking=none"]
     sweep = [f"model={','.join(MODELS)}", "split.index=0,1", "-m"]
-    for words in (sweep, ["model=lop_gpn", "split.index=2", "ood=gaussian"]):
-        program = [sys.executable, "-m", "lopgpn_exp", *tiny, *words]
-        done = subprocess.run(program, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        (folder / "last.txt").write_text(done.stdout)
+    single = ["model=lop_gpn", "split.index=2", "ood=gaussian"]
+    for overrides in (sweep, single):
+        command = [sys.executable, "-m", "lopgpn_exp", *tracked, *overrides]
+        process = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+        assert process.returncode == 0, process.stderr
     return folder
 
 
 @pytest.fixture(scope="session")
 def links(store) -> dict[str, str]:
-    """What `python -m lopgpn_exp.ui` prints: addresses by the dashboards' names."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program = [sys.executable, "-m", "lopgpn_exp.ui", "--port", str(port)]
-    server = subprocess.Popen(program, cwd=store, env=environment(), stdout=subprocess.PIPE, text=True)
-    found: dict[str, str] = {}
+    """Addresses by the names of the dashboards, as printed by `lopgpn_exp ui`."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "lopgpn_exp", "ui", "--port", str(port)]
+    server = subprocess.Popen(command, cwd=store, env=environment(), stdout=subprocess.PIPE, text=True)
+    addresses: dict[str, str] = {}
     try:
         for line in server.stdout:
             if match := re.match(r"  (\S.*?)  +(http://\S+)", line):
-                found[match[1]] = match[2]
-            if len(found) == 2:
+                addresses[match[1]] = match[2]
+            if len(addresses) == 2:
                 break
-        yield found
+        yield addresses
     finally:
         server.send_signal(signal.SIGINT)
         assert server.wait(timeout=30) == 0
         server.stdout.close()
-        with socket.socket() as probe:  # and nobody is left behind
+        with socket.socket() as probe:  # no process keeps the port open
             assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def until(condition, *, seconds: float = 60):
-    """What a condition gives, once it is something."""
+    """Wait until a condition returns a true value, and return that value."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if found := condition():
-            return found
+        if value := condition():
+            return value
         time.sleep(0.3)
     pytest.fail(f"not within {seconds} s: {condition.__doc__ or condition}")
 

@@ -1,4 +1,4 @@
-"""The pages of a run, a sweep and a comparison, as a browser draws them."""
+"""The pages of a run, a sweep and a comparison in a browser."""
 
 import subprocess
 import sys
@@ -31,51 +31,51 @@ def rgb(color: str) -> str:
     return f"rgb({', '.join(str(int(color[i : i + 2], 16)) for i in (1, 3, 5))})"
 
 
-def checked(page, path) -> None:
-    """Opened without a word on the console, and no wider than the window."""
+def open_page(page, path) -> None:
+    """Open a file, and check that the console is empty and that the page is not wider than the window."""
     page.get(path.resolve().as_uri())
     until(lambda: page.execute_script("return document.readyState") == "complete")
     assert page.execute_script(OVERFLOW) <= 0
     assert [entry["message"] for entry in page.get_log("browser")] == []
 
 
-def test_a_runs_page(page, store):
+def test_page_of_a_run_draws_every_measure(page, store):
     (folder,) = (store / "outputs" / "runs").glob("lop_gpn-*-s2-*-gaussian-*")
-    checked(page, folder / "page.html")
+    open_page(page, folder / "page.html")
     for chart in ("arc", "roc"):
         (lines,) = page.execute_script(LINES, chart)
         drawn = [line for line in lines if line["color"] in map(rgb, MEASURE_COLORS.values())]
         assert [line["color"] for line in drawn] == [rgb(color) for color in MEASURE_COLORS.values()]
         assert all(line["length"] > 50 for line in drawn)
     assert page.execute_script(LEGEND).split() == list(MEASURE_NAMES.values())
-    assert min(until(lambda: page.execute_script(INK))) > 20  # nodes in many shades, in each of the two panels
+    assert min(until(lambda: page.execute_script(INK))) > 20  # both panels show nodes in many shades
 
 
-def test_a_sweeps_page(page, store):
+def test_page_of_a_sweep_draws_every_model(page, store):
     (folder,) = (store / "outputs" / "sweeps").iterdir()
-    checked(page, folder / "page.html")
+    open_page(page, folder / "page.html")
     charts = page.execute_script(LINES, "mean-arc")
     assert len(charts) == len(MEASURE_NAMES)
     by_count = sorted(len(lines) for lines in charts)
-    assert by_count == [2, 2, 2, 2, 3, 3]  # APPNP has TU and LConf alone
+    assert by_count == [2, 2, 2, 2, 3, 3]  # APPNP has only TU and LConf
     colors = {line["color"] for lines in charts for line in lines}
     assert colors == {rgb(MODEL_COLORS[model]) for model in MODELS}
     assert all(MODEL_NAMES[model] in page.execute_script(LEGEND) for model in MODELS)
 
 
-def test_a_comparisons_page(page, store, tmp_path):
-    words = ["model=gpn_sym", "model=lop_gpn", "--html", str(tmp_path / "comparison.html")]
-    program = [sys.executable, "-m", "lopgpn_exp.compare", *words]
-    subprocess.run(program, cwd=store, env=environment(), check=True, capture_output=True)
-    checked(page, tmp_path / "comparison.html")
-    assert page.execute_script("return document.querySelectorAll('figure svg').length") >= 4  # one a scenario
+def test_page_of_a_comparison_has_forest_plots(page, store, tmp_path):
+    arguments = ["model=gpn_sym", "model=lop_gpn", "--html", str(tmp_path / "comparison.html")]
+    command = [sys.executable, "-m", "lopgpn_exp", "compare", *arguments]
+    subprocess.run(command, cwd=store, env=environment(), check=True, capture_output=True)
+    open_page(page, tmp_path / "comparison.html")
+    assert page.execute_script("return document.querySelectorAll('figure svg').length") >= 4  # one per scenario
 
 
 @pytest.mark.parametrize(("scheme", "light"), [("light", True), ("dark", False)])
-def test_pages_follow_light_and_dark(page, store, scheme, light):
+def test_pages_follow_the_colour_scheme(page, store, scheme, light):
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     (folder,) = (store / "outputs" / "sweeps").iterdir()
-    checked(page, folder / "page.html")
+    open_page(page, folder / "page.html")
     channels = [int(part) for part in page.execute_script(BACKGROUND).strip("rgba()").split(",")[:3]]
     assert (min(channels) > 200) if light else (max(channels) < 60)

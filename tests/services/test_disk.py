@@ -1,4 +1,4 @@
-"""A disk that is really full: a small tmpfs. `make test-services` runs it; it needs root."""
+"""A full disk: a small tmpfs. `make test-services` runs it; it needs root."""
 
 import os
 import subprocess
@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from lopgpn_exp.experiment.collect import load_results
-from tests.test_experiment import TINY
+from lopgpn_exp.runs.table import load_results
+from tests.support import TINY
 
 pytestmark = pytest.mark.skipif(os.environ.get("LOPGPN_SERVICES") != "1", reason="make test-services runs this")
 
@@ -24,8 +24,8 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("filled_kib", [0, 120, 220, 256])
-def test_a_full_disk_is_one_message_and_no_result(small_disk, filled_kib):
-    """Wherever it runs full: with the caches, the checkpoint, or the results."""
+def test_full_disk_is_one_message_and_leaves_no_result(small_disk, filled_kib):
+    """Whether the disk is full when the caches, the checkpoint or the results are written."""
     command = [sys.executable, "-m", "lopgpn_exp", *TINY, f"output_dir={small_disk}/outputs"]
     if filled_kib:
         (small_disk / "filler").write_bytes(b"x" * (filled_kib * 1024))

@@ -1,6 +1,6 @@
-"""Tracking in a shared database: a real PostgreSQL of this machine, started for the test and stopped after it.
+"""Tracking in a shared database: a PostgreSQL server on this machine that the test starts and stops.
 
-`make test-services` runs it. It needs Debian's package postgresql, and root.
+`make test-services` runs it. It needs the Debian package postgresql, and root.
 """
 
 import os
@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lopgpn_exp.experiment.build import plan
-from lopgpn_exp.experiment.runner import run
-from lopgpn_exp.experiment.tracking import Tracker
-from tests.test_experiment import TINY
-from tests.test_models import composed
+from lopgpn_exp.config.plan import plan_run
+from lopgpn_exp.runs.execute import run
+from lopgpn_exp.tracking import Tracker
+from tests.support import TINY, compose
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 pytestmark = [
@@ -49,13 +48,15 @@ def database(tmp_path):
 
 
 def test_runs_are_tracked_in_postgresql(database, tmp_path):
-    planned = plan(composed(*TINY, f"output_dir={tmp_path / 'outputs'}", "ood=gaussian"))
-    done = run(planned)
-    tracker = Tracker(database, "shared", tmp_path / "outputs")
-    first = tracker.add(done.folder, planned.resolved, planned.title)
-    assert Tracker(database, "shared", tmp_path / "outputs").add(done.folder, planned.resolved, planned.title) == first
-    logged = tracker.client.get_run(first)
+    outputs = tmp_path / "outputs"
+    plan = plan_run(compose(*TINY, f"output_dir={outputs}", "ood=gaussian"))
+    outcome = run(plan)
+    tracker = Tracker(database, "shared", outputs)
+    mlflow_id = tracker.add(outcome.folder, outcome.result, plan.config)
+    again = Tracker(database, "shared", outputs).add(outcome.folder, outcome.result, plan.config)
+    assert again == mlflow_id
+    logged = tracker.client.get_run(mlflow_id)
     assert logged.info.status == "FINISHED"
-    assert logged.data.metrics["ood/auroc/eu"] == pytest.approx(done.result["metrics"]["ood/auroc/eu"])
-    assert len(tracker.client.get_metric_history(first, "arc/tu")) == 100
-    assert logged.info.artifact_uri.startswith((tmp_path / "outputs").resolve().as_uri())  # not wherever one started it
+    assert logged.data.metrics["ood/auroc/eu"] == pytest.approx(outcome.result.metrics["ood/auroc/eu"])
+    assert len(tracker.client.get_metric_history(mlflow_id, "arc/tu")) == 100
+    assert logged.info.artifact_uri.startswith(outputs.resolve().as_uri())  # not the folder it was started in

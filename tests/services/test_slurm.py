@@ -1,6 +1,6 @@
-"""Sweeps on a real Slurm: munge, slurmctld and slurmd of this machine, started for the test and stopped after it.
+"""Sweeps on Slurm: munge, slurmctld and slurmd on this machine, which the test starts and stops.
 
-`make test-slurm` runs it. It needs Debian's packages slurm-wlm and munge, and root.
+`make test-slurm` runs it. It needs the Debian packages slurm-wlm and munge, and root.
 """
 
 import os
@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lopgpn_exp.experiment.collect import load_results, read_results
-from tests.test_experiment import TINY
+from lopgpn_exp.runs.table import load_results, read_results
+from tests.support import TINY
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("LOPGPN_SLURM") != "1" or not shutil.which("slurmctld"), reason="make test-slurm runs this"
@@ -68,7 +68,7 @@ def cluster(tmp_path_factory):
                 break
             time.sleep(1)
         else:
-            pytest.fail(f"Slurm did not come up: {state}")
+            pytest.fail(f"Slurm did not start: {state}")
         yield environment
     finally:
         subprocess.run(["scancel", "--user=root"], env=environment, check=False)
@@ -86,7 +86,7 @@ def start(folder: Path, environment, *words):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def test_a_sweep_runs_on_slurm_and_gives_the_numbers_of_a_local_one(cluster, tmp_path):
+def test_sweep_on_slurm_gives_the_numbers_of_a_local_one(cluster, tmp_path):
     process = start(tmp_path / "slurm", cluster)
     out, _ = process.communicate(timeout=200)
     assert process.returncode == 0, out
@@ -99,8 +99,8 @@ def test_a_sweep_runs_on_slurm_and_gives_the_numbers_of_a_local_one(cluster, tmp
     pd.testing.assert_frame_equal(*tables)
 
 
-def test_a_killed_task_is_reported_and_the_same_command_completes_the_sweep(cluster, tmp_path):
-    """scancel --signal=KILL in the middle: what was finished stays, nothing half-done counts, the rest runs again."""
+def test_killed_task_is_reported_and_the_same_command_completes_the_sweep(cluster, tmp_path):
+    """After `scancel --signal=KILL` finished runs are kept, nothing incomplete counts, and the others run again."""
     slow = ["model=gpn_sym", "trainer.max_epochs=150", "trainer.patience=1000"]
     process = start(tmp_path, cluster, *slow)
     while not list((tmp_path / "runs").glob("[!.]*/result.json")):
@@ -110,7 +110,7 @@ def test_a_killed_task_is_reported_and_the_same_command_completes_the_sweep(clus
     out, _ = process.communicate(timeout=200)
     assert process.returncode == 1, out
     assert "the scheduler ended the job" in out
-    before = {result["run_id"] for result in read_results(tmp_path)}
+    before = {result.run_id for result in read_results(tmp_path)}
     assert 0 < len(before) < 12
     again = start(tmp_path, cluster, *slow)
     out, _ = again.communicate(timeout=200)
@@ -119,8 +119,8 @@ def test_a_killed_task_is_reported_and_the_same_command_completes_the_sweep(clus
     assert len(read_results(tmp_path)) == 12
 
 
-def test_a_requeued_task_starts_again_and_nothing_counts_twice(cluster, tmp_path):
-    """What pre-emption does: the scheduler stops running tasks and puts them back into the queue."""
+def test_requeued_task_starts_again_and_nothing_counts_twice(cluster, tmp_path):
+    """Pre-emption: the scheduler stops running tasks and puts them back into the queue."""
     slow = ["model=gpn_sym", "trainer.max_epochs=150", "trainer.patience=1000"]
     process = start(tmp_path, cluster, *slow)
     while not list((tmp_path / "runs").glob("[!.]*/result.json")):

@@ -1,20 +1,22 @@
-"""Variational Gaussian processes on a graph: kernel, likelihoods, the two variational forms, and the fit."""
+"""Variational Gaussian processes on a graph, with one latent function per class."""
 
-from lopgpn_exp.models.gp.fit import FitReport, fit_full_batch, fit_minibatches, fit_plain_adam
 from lopgpn_exp.models.gp.kernel import MaternKernel
-from lopgpn_exp.models.gp.likelihood import Likelihood, RobustMax, Softmax
+from lopgpn_exp.models.gp.likelihood import RobustMax, Softmax
+from lopgpn_exp.models.gp.optimise import OptimisationResult, fit_full_batch, fit_minibatches, fit_plain_adam
+from lopgpn_exp.models.gp.spectrum import Spectrum, laplacian_spectrum
 from lopgpn_exp.models.gp.variational import InducingPoints, VariationalGP, WeightSpace
 
 __all__ = [
-    "FitReport",
     "InducingPoints",
-    "Likelihood",
     "MaternKernel",
+    "OptimisationResult",
     "RobustMax",
     "Softmax",
+    "Spectrum",
     "VariationalGP",
     "WeightSpace",
     "fit_full_batch",
     "fit_minibatches",
     "fit_plain_adam",
+    "laplacian_spectrum",
 ]

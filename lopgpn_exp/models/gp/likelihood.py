@@ -1,4 +1,4 @@
-"""From latent functions, one a class, to class probabilities."""
+"""Likelihoods: from latent functions, one per class, to class probabilities."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch.nn.functional import one_hot
 
 from lopgpn_exp.errors import InputError
 
-# A latent variance of exactly zero (a node on which no eigenvector lives) divides by zero; this is far below any other.
-LEAST_VARIANCE = 1e-12
+# Avoids a division by zero at nodes where all eigenvectors, and thus the latent variance, are zero.
+MIN_VARIANCE = 1e-12
 
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """p(y | f) of independent Gaussian f_1, ..., f_K at each node."""
+    """p(y | f) for independent Gaussian f_1, ..., f_K at each node."""
 
     def expected_log(
         self,
@@ -27,29 +27,31 @@ class Likelihood(Protocol):
         variance: Float[Tensor, "nodes classes"],
         labels: Int[Tensor, " nodes"],
     ) -> Float[Tensor, " nodes"]:
-        """E[log p(y | f)] of each node."""
+        """Return E[log p(y | f)] for each node."""
         ...
 
     def predict(
         self, mean: Float[Tensor, "nodes classes"], variance: Float[Tensor, "nodes classes"]
     ) -> tuple[Float[Tensor, "nodes classes"], Float[Tensor, "nodes classes"]]:
-        """Mean and variance of the class probabilities (of the label's indicator, where p(y | f) is that)."""
+        """Return mean and variance of the class probabilities (for `RobustMax`, of the class indicators)."""
         ...
 
 
 class RobustMax:
-    r"""The class with the largest function, up to label noise. Source: Girolami & Rogers (2006), GPflow's `MultiClass`.
+    r"""The label is the class with the largest function value, up to label noise.
+
+    Source: Girolami & Rogers (2006); `MultiClass` in GPflow.
 
     .. math:: p(y \mid f) = 1 - \epsilon \text{ if } y = \arg\max_k f_k, \text{ else } \tfrac{\epsilon}{K-1}
 
-    The probability that class c has the largest function is a one-dimensional integral over :math:`f_c`,
+    The probability that class c has the largest value is a one-dimensional integral over :math:`f_c`,
 
     .. math:: P_c = \int \mathcal N(x; \mu_c, \sigma_c^2) \prod_{k \ne c} \Phi\big((x - \mu_k)/\sigma_k\big)\, dx,
 
-    by Gauss-Hermite quadrature. The label's indicator has mean p and variance p - p^2.
+    computed by Gauss-Hermite quadrature. The indicator of a class has mean p and variance p - p^2.
 
-    Deviation: GPflow squeezes each factor into [1e-4, 1 - 1e-4], which the integral does not need; predicted
-    probabilities are divided by their sum, from which quadrature alone keeps them by up to a few percent.
+    Deviation: GPflow restricts each factor to [1e-4, 1 - 1e-4], which is not necessary. Predicted probabilities are
+    divided by their sum, which the quadrature leaves up to a few percent away from 1.
     """
 
     def __init__(self, *, epsilon: float = 1e-3, quadrature_points: int = 20) -> None:
@@ -58,28 +60,28 @@ class RobustMax:
         self.points = torch.from_numpy(points * math.sqrt(2))
         self.weights = torch.from_numpy(weights / math.sqrt(math.pi))
 
-    def largest(self, mean: Tensor, variance: Tensor, labels: Tensor) -> Float[Tensor, " nodes"]:
-        """Probability that the function of the label's class is the largest."""
-        deviation = variance.clamp(min=LEAST_VARIANCE).sqrt()
-        return _ProbabilityOfLargest.apply(mean, deviation, labels, self.points, self.weights)
+    def argmax_probability(self, mean: Tensor, variance: Tensor, labels: Tensor) -> Float[Tensor, " nodes"]:
+        """Return the probability that the labelled class has the largest function value."""
+        deviation = variance.clamp(min=MIN_VARIANCE).sqrt()
+        return _ArgmaxProbability.apply(mean, deviation, labels, self.points, self.weights)
 
     def expected_log(self, mean: Tensor, variance: Tensor, labels: Tensor) -> Tensor:
-        largest = self.largest(mean, variance, labels)
-        right, wrong = math.log1p(-self.epsilon), math.log(self.epsilon / (mean.shape[1] - 1))
-        return wrong + (right - wrong) * largest
+        probability = self.argmax_probability(mean, variance, labels)
+        log_correct, log_wrong = math.log1p(-self.epsilon), math.log(self.epsilon / (mean.shape[1] - 1))
+        return log_wrong + (log_correct - log_wrong) * probability
 
     def predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         num_classes = mean.shape[1]
         classes = torch.arange(num_classes)[:, None].expand(-1, len(mean))
-        largest = torch.stack([self.largest(mean, variance, labels) for labels in classes], dim=1)
-        largest = largest / largest.sum(dim=1, keepdim=True)
-        other = self.epsilon / (num_classes - 1)
-        probabilities = other + (1 - self.epsilon - other) * largest
+        argmax = torch.stack([self.argmax_probability(mean, variance, labels) for labels in classes], dim=1)
+        argmax = argmax / argmax.sum(dim=1, keepdim=True)
+        noise = self.epsilon / (num_classes - 1)
+        probabilities = noise + (1 - self.epsilon - noise) * argmax
         return probabilities, probabilities - probabilities.square()
 
 
-class _ProbabilityOfLargest(torch.autograd.Function):
-    """The quadrature of `RobustMax`, with its gradient written out: autograd's takes ten times as long."""
+class _ArgmaxProbability(torch.autograd.Function):
+    """The quadrature of `RobustMax`, with a hand-written gradient that is ten times faster than autograd."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, deviation: Tensor, labels: Tensor, points: Tensor, weights: Tensor) -> Tensor:
@@ -95,44 +97,45 @@ class _ProbabilityOfLargest(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         z, factors, product, deviation, labels, points, weights = ctx.saved_tensors
-        # Slope of the product along x - mu_k; a factor of 0 has a density of 0, so the quotient's guard adds nothing.
-        slope = torch.exp(-0.5 * z.square()).div_(math.sqrt(2 * math.pi)).div_(factors.clamp(min=1e-300))
-        slope.masked_fill_(one_hot(labels, z.shape[2]).bool()[:, None, :], 0.0)
-        slope *= (product * weights * grads[0][:, None])[:, :, None] / deviation[:, None, :]
-        by_mean, by_deviation = -slope.sum(dim=1), -(slope * z).sum(dim=1)
-        along_x = slope.sum(dim=2)
+        # Derivative of the product by x - mu_k. Where a factor is 0 so is its density: the clamp changes no result.
+        derivative = torch.exp(-0.5 * z.square()).div_(math.sqrt(2 * math.pi)).div_(factors.clamp(min=1e-300))
+        derivative.masked_fill_(one_hot(labels, z.shape[2]).bool()[:, None, :], 0.0)
+        derivative *= (product * weights * grads[0][:, None])[:, :, None] / deviation[:, None, :]
+        d_mean, d_deviation = -derivative.sum(dim=1), -(derivative * z).sum(dim=1)
+        d_x = derivative.sum(dim=2)
         own = labels[:, None]
-        by_mean.scatter_add_(1, own, along_x.sum(dim=1, keepdim=True))
-        by_deviation.scatter_add_(1, own, (along_x * points).sum(dim=1, keepdim=True))
-        return by_mean, by_deviation, None, None, None
+        d_mean.scatter_add_(1, own, d_x.sum(dim=1, keepdim=True))
+        d_deviation.scatter_add_(1, own, (d_x * points).sum(dim=1, keepdim=True))
+        return d_mean, d_deviation, None, None, None
 
 
 class Softmax(nn.Module):
-    """gpytorch's softmax likelihood, its expectations over a fixed draw of normal numbers.
+    """The softmax likelihood of gpytorch, with expectations over a fixed sample of standard normal numbers.
 
-    The draw is fixed so that the bound is a function, not a random number: an optimiser can then search along a line.
-    It is drawn in pairs of opposite sign, and shared by all nodes.
+    The sample is fixed because line searches need a deterministic bound. It consists of pairs of opposite sign and is
+    shared by all nodes.
 
-    Deviation: not the paper's; the paper's numbers were made with `RobustMax`.
+    Deviation: not in the paper, whose numbers were computed with `RobustMax`.
     """
 
-    def __init__(self, *, num_classes: int, num_samples: int = 128, seed: int = 0) -> None:
+    def __init__(self, *, num_classes: int, num_samples: int = 128) -> None:
         super().__init__()
         try:
             from gpytorch.likelihoods import SoftmaxLikelihood
         except ImportError:
             raise InputError(
-                "model.likelihood is softmax, which needs gpytorch",
-                expected="gpytorch installed, or the default likelihood",
-                hint="pip install 'lopgpn_exp[gp]', or model.likelihood=robust_max",
+                "likelihood is softmax, which needs gpytorch",
+                expected="gpytorch (pip install 'lopgpn_exp[gp]'), or the default likelihood",
+                parameter="likelihood",
+                suggestion="robust_max",
             ) from None
         self.likelihood = SoftmaxLikelihood(num_classes=num_classes, mixing_weights=False)
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(0)
         half = torch.randn(num_samples // 2, 1, num_classes, generator=generator, dtype=torch.float64)
-        self.draw = torch.cat([half, -half])
+        self.samples = torch.cat([half, -half])
 
     def _conditional(self, mean: Tensor, variance: Tensor) -> Any:
-        return self.likelihood(mean + self.draw * variance.clamp(min=LEAST_VARIANCE).sqrt())
+        return self.likelihood(mean + self.samples * variance.clamp(min=MIN_VARIANCE).sqrt())
 
     def expected_log(self, mean: Tensor, variance: Tensor, labels: Tensor) -> Tensor:
         return self._conditional(mean, variance).log_prob(labels).mean(dim=0)

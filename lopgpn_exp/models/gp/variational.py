@@ -1,7 +1,8 @@
-r"""Mean-field variational posteriors of one Gaussian process a class, in two forms.
+r"""Mean-field variational posteriors with one Gaussian process per class, in two forms.
 
-Both write the functions as :math:`f = A u` (plus what is left of the prior), :math:`u \sim \mathcal N(0, I)`, and
-approximate the posterior of u by :math:`\mathcal N(m_c, \mathrm{diag}(s_c^2))` for each class c. They differ in A.
+Both write the functions as :math:`f = A u` plus the part of the prior that u does not explain, with
+:math:`u \sim \mathcal N(0, I)`, and approximate the posterior of u by :math:`\mathcal N(m_c, \mathrm{diag}(s_c^2))` for
+each class c. They differ in A.
 """
 
 from __future__ import annotations
@@ -18,11 +19,9 @@ from lopgpn_exp.models.gp.likelihood import Likelihood
 
 
 class VariationalGP(nn.Module, ABC):
-    """What the two forms share: parameters, bound.
+    """Base class of the two forms: variational parameters and the bound.
 
-    Args:
-        vectors: eigenvectors of all nodes.
-        nodes: the training nodes.
+    `vectors` are the eigenvectors of the Laplacian; `nodes` and `labels` are the training nodes and their classes.
     """
 
     def __init__(
@@ -48,34 +47,34 @@ class VariationalGP(nn.Module, ABC):
 
     @abstractmethod
     def train_moments(self, batch: Int[Tensor, " batch"] | None) -> tuple[Tensor, Tensor]:
-        """Mean and variance of f at some of the training nodes (positions among them; None: all)."""
+        """Return mean and variance of f at some training nodes, given as positions in `nodes` (None: all)."""
 
     @abstractmethod
     def moments(
         self, nodes: Int[Tensor, " chosen"]
     ) -> tuple[Float[Tensor, "chosen classes"], Float[Tensor, "chosen classes"]]:
-        """Mean and variance of f at any nodes."""
+        """Return mean and variance of f at any nodes."""
 
     def divergence(self) -> Float[Tensor, ""]:
-        """KL divergence of the approximation from the white prior, summed over classes."""
+        """Return the KL divergence of the approximation from the standard normal prior, summed over classes."""
         return 0.5 * (self.mean.square() + (2 * self.log_deviation).exp() - 1 - 2 * self.log_deviation).sum()
 
     def forward(self, batch: Int[Tensor, " batch"] | None = None) -> Float[Tensor, ""]:
-        """Evidence lower bound; of a batch, an unbiased estimate of it."""
+        """Return the evidence lower bound, or an unbiased estimate of it from a batch."""
         labels = self.labels if batch is None else self.labels[batch]
         mean, variance = self.train_moments(batch)
-        share = len(self.labels) / len(labels)
-        return share * self.likelihood.expected_log(mean, variance, labels).sum() - self.divergence()
+        scale = len(self.labels) / len(labels)
+        return scale * self.likelihood.expected_log(mean, variance, labels).sum() - self.divergence()
 
 
 class InducingPoints(VariationalGP):
-    r"""Inducing points at the training nodes Z, whitened by the Cholesky factor of the kernel there: GPflow's `SVGP`.
+    r"""Inducing points at the training nodes Z, whitened by the Cholesky factor of their kernel: `SVGP` in GPflow.
 
     .. math:: A_X = K_{XZ} L^{-\top}, \quad L L^\top = K_{ZZ} + 10^{-6} \sigma_f I, \quad
        \mathrm{var} f = A^2 s^2 + \mathrm{diag}(K_{XX}) - A^2 1
 
-    At the training nodes A is L. Deviation: GPflow's jitter is 1e-6 for any sigma_f and left out of K_XZ. Robust-max
-    does not see the scale of f, so a fit could shrink sigma_f until such a jitter is a noise term of the model.
+    At the training nodes A is L. Deviation: in GPflow the jitter is 1e-6 for any sigma_f, and not part of K_XZ. Since
+    robust-max does not depend on the scale of f, a fit could then shrink sigma_f until the jitter acts as noise.
     """
 
     JITTER = 1e-6
@@ -103,16 +102,16 @@ class InducingPoints(VariationalGP):
         vectors = self.vectors[nodes]
         cross = (self.train_vectors * density) @ vectors.T
         weights = torch.linalg.solve_triangular(self._factor(density), cross, upper=False).T
-        left = vectors.square() @ density - weights.square().sum(dim=1)
-        spread = weights.square() @ (2 * self.log_deviation).exp()
-        return weights @ self.mean, spread + left.clamp(min=0)[:, None]  # rounding may leave -1e-16
+        conditional = vectors.square() @ density - weights.square().sum(dim=1)
+        explained = weights.square() @ (2 * self.log_deviation).exp()
+        return weights @ self.mean, explained + conditional.clamp(min=0)[:, None]  # rounding can give -1e-16
 
 
 class WeightSpace(VariationalGP):
-    r"""The kernel's own weights, one an eigenpair: :math:`A = \Phi S^{1/2}`, and nothing is left of the prior.
+    r"""The weights of the kernel, one per eigenpair: :math:`A = \Phi S^{1/2}`, which explains all of the prior.
 
-    Its cost is linear in the training nodes, of which any batch will do. Another family than `InducingPoints`, with
-    another bound: independent along eigenvectors rather than along whitened training nodes.
+    The cost is linear in the number of training nodes, which can be processed in batches. The posterior is independent
+    along eigenvectors, whereas that of `InducingPoints` is independent along training nodes: the bounds differ.
     """
 
     @property

@@ -1,0 +1,118 @@
+"""`lopgpn_exp reproduce`: run what is missing of the paper's experiments, then write the report."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection
+from pathlib import Path
+
+from lopgpn_exp.commands.dispatch import FAILED, CommandResult
+from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.paper import ReproductionOptions
+from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
+
+DESCRIPTION = "Reproduce the paper: run its experiments, and compare every result with the published number."
+EXAMPLES = """examples:
+  lopgpn_exp reproduce                                          6 models x all datasets x 10 splits x 4 scenarios
+  lopgpn_exp reproduce --splits 2 --datasets cora_ml --models lop_gpn,gpn_rw --jobs 2
+  lopgpn_exp reproduce --inits 3 --extend                       only the runs that runs.parquet does not contain yet
+  lopgpn_exp reproduce --report                                 only the report, from the results that exist
+  lopgpn_exp reproduce --report --add elsewhere/runs.parquet    include the runs of another machine
+  make reproduce-tables SPLITS=2 DATASETS=cora_ml JOBS=2        the same with make, which also installs
+
+The same command continues where it was stopped. Written to reproduction/ in the output folder:
+  audit.html     every published value next to ours, with a verdict; the paper's claims; the choices behind the numbers
+  table1.html    the paper's table; also as CSV, Markdown and LaTeX
+  arc.pdf        the accuracy-rejection curves
+  runs.parquet   the runs that all of it is made from
+"""
+MAX_SPLITS, MAX_INITS, MAX_JOBS = 10, 100, 1024
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--splits", default="10", metavar="N", help="splits per dataset, 1 to 10 (%(default)s)")
+    parser.add_argument("--inits", default="1", metavar="N", help="initialisations per split (%(default)s)")
+    parser.add_argument("--datasets", default="all", metavar="NAMES", help="separated by commas (%(default)s)")
+    parser.add_argument("--models", default="all", metavar="NAMES", help="separated by commas (%(default)s)")
+    parser.add_argument("--jobs", default="all", metavar="N", help="runs at once; all: one per core (%(default)s)")
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="OVERRIDES",
+        help="report finished runs with these overrides as an alternative reading of the paper",
+    )
+    parser.add_argument("--report", action="store_true", help="run nothing; write the report from existing results")
+    parser.add_argument(
+        "--extend", action="store_true", help="count runs in runs.parquet as finished, and keep them in it"
+    )
+    parser.add_argument(
+        "--add", action="append", default=[], type=Path, metavar="FILE", help="with --report: add another runs.parquet"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="stop after the plan")
+    parser.add_argument("--readme", type=Path, metavar="FILE", help="also update the headline of the audit in a README")
+
+
+def parse_options(options: argparse.Namespace) -> ReproductionOptions:
+    """Check the texts of the command line."""
+    if options.add and not options.report:
+        raise InputError(
+            "--add is given without --report",
+            expected="both: runs of other files are only reported",
+            hint="--report --add FILE",
+        )
+    return ReproductionOptions(
+        models=_parse_names(options.models, MODEL_NAMES, "--models"),
+        datasets=_parse_names(options.datasets, DATASET_NAMES, "--datasets"),
+        splits=_parse_number(options.splits, "--splits", MAX_SPLITS),
+        inits=_parse_number(options.inits, "--inits", MAX_INITS),
+        num_workers=-1 if options.jobs == "all" else _parse_number(options.jobs, "--jobs", MAX_JOBS),
+        variants=tuple(options.also),
+        output_dir=options.output_dir,
+        extend=options.extend,
+        dry_run=options.dry_run,
+    )
+
+
+def execute(options: argparse.Namespace) -> CommandResult:
+    checked = parse_options(options)
+    from lopgpn_exp.paper.reproduction import collect_finished, run_missing  # deferred imports: keep --help fast
+
+    has_failed = False
+    if options.report:
+        collect_finished(checked, options.add)
+    else:
+        has_failed = any(attempt.has_failed for attempt in run_missing(checked))
+        if checked.dry_run:
+            return CommandResult()
+    from lopgpn_exp.paper.paper_report import write_report
+    from lopgpn_exp.paper.report_summary import print_report, update_readme
+
+    report = write_report(checked.report_dir)
+    if options.readme is not None:
+        update_readme(options.readme, report)
+    print_report(report)
+    next_command = ["reproduce", "--extend"] if options.report else ["ui"]
+    return CommandResult(report.main_files, [next_command], exit_code=FAILED if has_failed else 0)
+
+
+def _parse_names(text: str, valid_names: Collection[str], option: str) -> tuple[str, ...]:
+    """Return the names in the order of the paper's table."""
+    if text == "all":
+        return tuple(valid_names)
+    names, expected = text.replace(",", " ").split(), "some of " + ", ".join(valid_names)
+    for name in names:
+        if name not in valid_names:
+            close = nearest(name, valid_names)
+            raise InputError(
+                f"{option} contains {name!r}", expected=expected, hint=f"{option} {close}" if close else ""
+            )
+    if not names:
+        raise InputError(f"{option} is empty", expected=expected, hint=f"{option} {next(iter(valid_names))}")
+    return tuple(name for name in valid_names if name in names)
+
+
+def _parse_number(text: str, option: str, largest: int) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= largest:
+        raise InputError(f"{option} is {text!r}", expected=f"a whole number from 1 to {largest}", hint=f"{option} 2")
+    return int(text)

@@ -1,0 +1,112 @@
+"""Arguments that several commands share: the run, the graph it is applied to, and the limits of trust."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.runs.query import ReadTags, find_run
+
+if TYPE_CHECKING:
+    from lopgpn_exp.graph import Graph
+    from lopgpn_exp.runs.prediction import Prediction
+    from lopgpn_exp.runs.saved_run import SavedRun
+
+RUN_HELP = "RUN is a run id or its beginning, the folder of a run, or an MLflow run id."
+
+
+def add_run_argument(parser: argparse.ArgumentParser, *, description: str = "a finished run") -> None:
+    parser.add_argument("run", metavar="RUN", help=description)
+    add_uri_option(parser)
+
+
+def add_uri_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--uri", help="MLflow store in which MLflow ids are looked up, as in tracking.uri")
+
+
+def add_graph_options(parser: argparse.ArgumentParser) -> None:
+    """Add the run, and the graph that its model is applied to."""
+    add_run_argument(parser)
+    parser.add_argument("--graph", type=Path, metavar="FILE", help="another version of its graph: a file or a folder")
+    parser.add_argument("--edges", type=Path, metavar="FILE", help="the table of edges, if --graph is one of nodes")
+
+
+def add_limit_options(parser: argparse.ArgumentParser) -> None:
+    """Add where the limits of trust lie."""
+    parser.add_argument("--accuracy", type=float, default=0.95, help="of trusted validation nodes (%(default)s)")
+    parser.add_argument(
+        "--unknown", type=float, default=0.05, help="share of validation nodes flagged unknown (%(default)s)"
+    )
+    parser.add_argument("--epistemic", help="measure that flags unknown nodes: eu_so (default), eu or eu_pc")
+
+
+def tag_reader(options: argparse.Namespace) -> ReadTags:
+    """Return a function that reads the tags of an MLflow run."""
+
+    def read(mlflow_id: str) -> dict[str, str]:
+        from lopgpn_exp.tracking import read_tags  # deferred import: MLflow takes seconds
+
+        return read_tags(mlflow_id, uri=options.uri, output_dir=options.output_dir)
+
+    return read
+
+
+def open_run(options: argparse.Namespace) -> SavedRun:
+    return find_run(options.run, options.output_dir, read_tags=tag_reader(options))
+
+
+def open_run_and_graph(options: argparse.Namespace) -> tuple[SavedRun, Graph | None]:
+    """Return the run and the changed graph, if one is given; print notes on what was skipped when it was read."""
+    if options.edges is not None and options.graph is None:
+        raise InputError(
+            "--edges is given without --graph", expected="the table of nodes too", hint="--graph nodes.csv"
+        )
+    run = open_run(options)
+    if options.graph is None:
+        return run, None
+    from lopgpn_exp.runs.prediction import read_changed_graph  # deferred import: a typo is reported without torch
+
+    try:
+        graph, notes = read_changed_graph(run, options.graph, options.edges)
+    except InputError as error:
+        raise _in_terms_of_options(error) from None
+    sys.stdout.writelines(f"note: {note}\n" for note in notes)
+    return run, graph
+
+
+def predict(options: argparse.Namespace) -> Prediction:
+    """Return the prediction that the options of a command ask for."""
+    run, graph = open_run_and_graph(options)
+    from lopgpn_exp.runs.prediction import fit_validation_limits, predict_run  # deferred import: see above
+
+    limits = fit_validation_limits(
+        run.predictions, accuracy=options.accuracy, unknown=options.unknown, epistemic=options.epistemic
+    )
+    return predict_run(run, limits, graph=graph)
+
+
+def graph_words(options: argparse.Namespace) -> list[str]:
+    """Return the options that apply another command to the same graph."""
+    values = {"--graph": options.graph, "--edges": options.edges}
+    return [str(word) for option, value in values.items() if value is not None for word in (option, value)]
+
+
+def print_line(text: str) -> None:
+    """Print a line at once, also if the output is a file or a pipe."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _in_terms_of_options(error: InputError) -> InputError:
+    """Suggest the options of this command for the parameters of the reader."""
+    value = "FILE" if error.suggestion is None else error.suggestion
+    hints = {"path": f"--graph {value}", "edges": f"--edges {value}"}
+    hints |= dict.fromkeys(
+        ("id_column", "label_column", "split_column", "source_column", "target_column", "ignore"),
+        "name the columns as in the file that the run was made from",
+    )
+    hints["memory_limit_gib"] = "use fewer nodes, or a machine with more memory"
+    return error.with_hint(error.hint or hints.get(error.parameter, ""))

@@ -1,0 +1,273 @@
+"""Turn a config into the plan of a run, after checking everything that can be checked without reading data."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+
+from lopgpn_exp.config.code_hash import add_code_hash
+from lopgpn_exp.config.schema import OptimizerConfig, RunConfig, Stage, TrackingConfig, TrainerConfig
+from lopgpn_exp.config.signature import (
+    call_options,
+    check_keys,
+    check_model_class,
+    check_options,
+    check_value,
+    field_names,
+    import_callable,
+)
+from lopgpn_exp.data.root import data_root
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.records import run_title
+from lopgpn_exp.seeds import derive_seed, seeded
+
+if TYPE_CHECKING:
+    from lopgpn_exp.graph import Graph
+
+MAX_THREADS = 1024
+UNIVERSAL_ACCELERATORS = ("auto", "cpu")  # available on every machine
+# What a group's file must contain, whatever its _target_ takes.
+REQUIRED_KEYS = {
+    "model": ("name", "_target_"),
+    "dataset": ("name", "left_out_classes", "_target_"),
+    "split": ("name", "index", "_target_"),
+    "ood": ("name", "stage", "_target_"),
+}
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A checked config, ready to be run. No data has been read yet.
+
+    Args:
+        config: the whole config as plain values, which is what a run's `config.yaml` keeps.
+        read_dataset: reads the dataset, without a split.
+        split_dataset: assigns the nodes of the dataset to train, validation and test.
+        change_graph: applies the scenario.
+    """
+
+    model: str
+    dataset: str
+    split: int
+    init: int
+    scenario: str
+    stage: Stage
+    model_class: str
+    model_options: dict[str, Any]
+    optimizer: OptimizerConfig
+    trainer: TrainerConfig
+    tracking: TrackingConfig
+    scenario_options: dict[str, Any]
+    seed: int
+    output_dir: Path
+    checkpoint: Path | None
+    force: bool
+    dry_run: bool
+    config: dict[str, Any]
+    read_dataset: Callable[[], Graph]
+    split_dataset: Callable[[Graph], Graph]
+    change_graph: Callable[[Graph], Graph]
+
+    @property
+    def title(self) -> str:
+        return run_title(self.model, self.dataset, self.split, self.scenario)
+
+    @property
+    def cache_dir(self) -> Path:
+        return self.output_dir / "cache"
+
+    @property
+    def dataset_key(self) -> str:
+        """What reading the dataset depends on."""
+        return json.dumps([self.config["dataset"], self.config["data_root"]], sort_keys=True)
+
+    def load_graphs(self) -> RunGraphs:
+        """Read the dataset, split it and apply the scenario."""
+        return self.graphs_from(self.split_dataset(self.read_dataset()))
+
+    def graphs_from(self, clean: Graph) -> RunGraphs:
+        """Return the graphs of this run on a dataset that is split already."""
+        return RunGraphs(clean, self.stage, self.change_graph)
+
+
+@dataclass(frozen=True)
+class RunGraphs:
+    """The graphs of a run: `clean` as loaded and split, `training` and `evaluation` as its scenario changes them."""
+
+    clean: Graph
+    stage: Stage
+    change_graph: Callable[[Graph], Graph]
+
+    @cached_property
+    def training(self) -> Graph:
+        return self.change_graph(self.clean) if self.stage is Stage.training else self.clean
+
+    @cached_property
+    def evaluation(self) -> Graph:
+        return self.change_graph(self.clean) if self.stage is Stage.evaluation else self.training
+
+
+@contextmanager
+def config_hints(group: str) -> Iterator[None]:
+    """Add to an error of the layers below how to set the parameter that it names: `model.teleport=0.1`."""
+    try:
+        yield
+    except InputError as error:
+        if error.hint or not error.parameter:
+            raise
+        is_root_key = error.parameter in field_names(RunConfig)
+        key = error.parameter if is_root_key else f"{group}.{error.parameter}"
+        value = "VALUE" if error.suggestion is None else error.suggestion
+        raise error.with_hint(f"{key}={value}") from None
+
+
+def plan_run(config: Mapping[str, Any]) -> RunPlan:
+    """Check a config of plain values and return the plan of its run."""
+    _check_structure(config)
+    dataset, split, ood, model = (dict(config[group]) for group in ("dataset", "split", "ood", "model"))
+    trainer = _plan_trainer(config["trainer"])
+    optimizer = model.pop("optimizer", {})
+    model_class, model_options = _plan_model(model)
+    change_graph, scenario_options = _plan_scenario(ood, split["index"])
+    return RunPlan(
+        model=model["name"],
+        dataset=dataset["name"],
+        split=split["index"],
+        init=config["init"],
+        scenario=ood["name"],
+        stage=Stage(ood["stage"]),
+        model_class=model["_target_"],
+        model_options=model_options,
+        optimizer=_plan_optimizer(optimizer, model["name"], model_class),
+        trainer=trainer,
+        tracking=TrackingConfig(**config["tracking"]),
+        scenario_options=scenario_options,
+        seed=derive_seed("training", config["init"], split["index"]),
+        output_dir=Path(config["output_dir"]),
+        checkpoint=Path(config["checkpoint"]) if config["checkpoint"] else None,
+        force=config["force"],
+        dry_run=config["dry_run"],
+        config={**config} | {group: add_code_hash(config[group], group) for group in ("model", "ood")},
+        read_dataset=_plan_dataset(dataset, config["data_root"]),
+        split_dataset=_plan_split(split),
+        change_graph=change_graph,
+    )
+
+
+def _check_structure(config: Mapping[str, Any]) -> None:
+    check_keys(config, field_names(RunConfig), "")
+    check_keys(config["tracking"], field_names(TrackingConfig), "tracking")
+    for group, required in REQUIRED_KEYS.items():
+        node = config[group]
+        missing = [key for key in required if not isinstance(node, Mapping) or key not in node]
+        if missing:
+            raise InputError(
+                f"{group}.{missing[0]} is missing", expected=f"one of the files in conf/{group}", hint=f"{group}=..."
+            )
+        if not re.fullmatch(r"[\w.-]+", str(node["name"] or "")) or str(node["name"]).startswith("."):
+            raise InputError(f"{group}.name is {node['name']!r}", expected="letters, digits, '_', '-' and '.'")
+    for key, smallest in (("init", 0), ("inits", 1)):
+        if config[key] < smallest:
+            raise InputError(f"{key} is {config[key]}", expected=f"{smallest} or more", hint=f"{key}={smallest}")
+    if not config["output_dir"]:
+        raise InputError("output_dir is empty", expected="a folder", hint="output_dir=outputs")
+
+
+def _plan_trainer(node: Mapping[str, Any]) -> TrainerConfig:
+    check_keys(node, field_names(TrainerConfig), "trainer")
+    trainer = TrainerConfig(**node)
+    for key in ("max_epochs", "patience", "validate_every", "threads"):
+        if getattr(trainer, key) < 1:
+            raise InputError(f"trainer.{key} is {node[key]}", expected="1 or more", hint=f"trainer.{key}=1")
+    if trainer.threads > MAX_THREADS:
+        raise InputError(f"trainer.threads is {trainer.threads}", expected=f"at most {MAX_THREADS}")
+    if trainer.validate_every > trainer.max_epochs:
+        raise InputError(
+            f"trainer.validate_every is {trainer.validate_every} and trainer.max_epochs {trainer.max_epochs}",
+            expected="at least one validation, which chooses the best state",
+            hint=f"trainer.validate_every={trainer.max_epochs}",
+        )
+    if trainer.accelerator not in UNIVERSAL_ACCELERATORS:
+        from lopgpn_exp.training import check_accelerator  # deferred import: Lightning is slow to import
+
+        with config_hints("trainer"):
+            check_accelerator(trainer.accelerator)
+    return trainer
+
+
+def _plan_model(node: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    check_model_class(import_callable(node["_target_"], "model"), node["_target_"])
+    build, options = call_options(
+        node, path="model", extra_keys=("name", "inits"), injected=("num_features", "num_classes")
+    )
+    with seeded(0), config_hints("model"):
+        build(num_features=1, num_classes=2, **options)  # the constructor checks its values
+    return build, options
+
+
+def _plan_optimizer(node: Any, model: str, model_class: Any) -> OptimizerConfig:
+    from lopgpn_exp.models import ClosedFormModel  # deferred import: keeps --help fast
+
+    if not isinstance(node, Mapping):
+        raise InputError(f"model.optimizer is {node!r}", expected="learning_rate, weight_decay and warmup_epochs")
+    if node and issubclass(model_class, ClosedFormModel):
+        raise InputError(
+            f"model.optimizer.{next(iter(node))} is set",
+            expected=f"no model.optimizer: model={model} is fitted in closed form",
+        )
+    # None stands for a missing key and is not a valid value.
+    types = {key: get_args(annotation)[0] for key, annotation in get_type_hints(OptimizerConfig).items()}
+    target = "lopgpn_exp.training.NodeClassification"
+    options = check_options(node, types, path="model.optimizer", target=target)
+    for key, value in options.items():
+        if not math.isfinite(value) or value < 0 or (key == "learning_rate" and value == 0):
+            expected = "a positive number" if key == "learning_rate" else "0 or more"
+            raise InputError(f"model.optimizer.{key} is {value}", expected=expected)
+    return OptimizerConfig(**options)
+
+
+def _plan_dataset(node: Mapping[str, Any], root: str | None) -> Callable[[], Graph]:
+    read, options = call_options(
+        node, path="dataset", extra_keys=("name", "left_out_classes", "data_hash"), injected=("root",)
+    )
+    if "root" in inspect.signature(read).parameters:
+        options["root"] = data_root(root)
+    return _with_hints("dataset", partial(read, **options))
+
+
+def _plan_split(node: Mapping[str, Any]) -> Callable[[Graph], Graph]:
+    assign, options = call_options(node, path="split", extra_keys=("name",), injected=("graph",))
+    return _with_hints("split", partial(assign, **options))
+
+
+def _plan_scenario(node: Mapping[str, Any], split: int) -> tuple[Callable[[Graph], Graph], dict[str, Any]]:
+    stage = check_value(node["stage"], Literal["none", "training", "evaluation"], "ood.stage")
+    if (stage == "none") != (node["_target_"] is None):
+        raise InputError(
+            f"ood.stage is {stage} and ood._target_ {node['_target_']}",
+            expected="both none, or neither: a scenario changes the graph at some stage",
+            hint=f"ood={node['name']}",
+        )
+    if node["_target_"] is None:
+        if extra := sorted(set(node) - set(REQUIRED_KEYS["ood"])):
+            raise InputError(f"ood.{extra[0]} is set", expected="no options: ood=none changes nothing")
+        return lambda graph: graph, {}
+    change, options = call_options(node, path="ood", extra_keys=("name", "stage"), injected=("graph", "seed"))
+    options["seed"] = derive_seed(f"scenario/{node['name']}", split)
+    return _with_hints("ood", partial(change, **options)), options
+
+
+def _with_hints(group: str, function: Callable[..., Graph]) -> Callable[..., Graph]:
+    def call(*graphs: Graph) -> Graph:
+        with config_hints(group):
+            return function(*graphs)
+
+    return call

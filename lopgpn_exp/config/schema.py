@@ -1,0 +1,86 @@
+"""The typed part of a config, and which of its settings do not change results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from omegaconf import MISSING
+
+# Settings that do not change results: they are neither part of a run's identity nor of its label in tables.
+KEYS_WITHOUT_EFFECT = frozenset(
+    {
+        *("trainer.progress", "model.memory_limit_gib", "dataset.memory_limit_gib"),
+        *("tracking.enabled", "tracking.uri", "tracking.experiment"),
+        *("inits", "output_dir", "data_root", "force", "dry_run"),
+    }
+)
+# Tables average over splits and initialisations, so these are not part of a label either.
+LABEL_IGNORED_KEYS = KEYS_WITHOUT_EFFECT | {"split.index", "init"}
+
+
+class Stage(StrEnum):
+    """When a scenario changes the graph."""
+
+    none = "none"
+    training = "training"
+    evaluation = "evaluation"
+
+
+@dataclass
+class TrainerConfig:
+    max_epochs: int = MISSING
+    patience: int = MISSING
+    validate_every: int = MISSING
+    accelerator: str = MISSING
+    threads: int = MISSING
+    progress: bool = MISSING
+
+
+@dataclass
+class OptimizerConfig:
+    """The options of `training.NodeClassification`; those that are None keep its defaults."""
+
+    learning_rate: float | None = None
+    weight_decay: float | None = None
+    warmup_epochs: int | None = None
+
+    def options(self) -> dict[str, float]:
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+@dataclass
+class TrackingConfig:
+    enabled: bool = MISSING
+    uri: str | None = None
+    experiment: str = MISSING
+
+
+@dataclass
+class RunConfig:
+    """The root. The groups typed `Any` hold a `_target_`, whose signature is their schema (see `signature`)."""
+
+    model: Any = MISSING
+    dataset: Any = MISSING
+    split: Any = MISSING
+    ood: Any = MISSING
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    init: int = MISSING
+    output_dir: str = MISSING
+    data_root: str | None = None
+    checkpoint: str | None = None
+    force: bool = MISSING
+    inits: int = MISSING
+    dry_run: bool = MISSING
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of a nested config with their dotted keys."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

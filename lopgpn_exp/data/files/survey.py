@@ -1,0 +1,136 @@
+"""Describe a graph, and warn of properties that the models cannot handle well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from lopgpn_exp.graph import Graph, Part, adjacency_matrix
+
+FEW_LABELS = 10  # per class
+MISSING_VALUE_NAMES = ("nan", "na", "none", "null", "unknown")
+SPARSE_SHARE = 0.5  # share of zeros above which non-negative features look like counts
+
+
+class Structure:
+    """Properties of the edges that both the description and the warnings use."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.num_components, self.component = connected_components(adjacency_matrix(graph), directed=False)
+        self.homophily, self.expected_homophily = homophily(graph)
+        self.num_isolated = graph.num_nodes - len(np.unique(graph.edge_index[0].numpy()))
+
+
+def describe_graph(graph: Graph, *, source: str, notes: Sequence[str] = ()) -> str:
+    """Return a description of a few lines: counts, notes and warnings."""
+    structure = Structure(graph)
+    lines = [f"Read {source}", *(f"  {line}" for line in _describe_counts(graph, structure))]
+    lines += [f"  note: {note}" for note in notes]
+    lines += [f"  WARNING: {warning}" for warning in find_warnings(graph, structure)]
+    return "\n".join(lines)
+
+
+def _describe_counts(graph: Graph, structure: Structure) -> Iterator[str]:
+    labels = graph.labels.numpy()
+    is_labelled = labels >= 0
+    yield (
+        f"{graph.num_nodes:,} nodes, {graph.num_edges:,} undirected edges (self-loops and duplicates removed), "
+        f"{graph.num_features:,} features"
+    )
+    counts = np.bincount(labels[is_labelled], minlength=graph.num_classes)
+    share = counts / is_labelled.sum()
+    names = _list_class_names(graph)
+    largest = np.argsort(-counts, kind="stable")[:8].tolist()
+    shown = ", ".join(f"{names[label]} {counts[label]:,} ({share[label]:.0%})" for label in largest)
+    more = f" and {graph.num_classes - 8} more" if graph.num_classes > 8 else ""
+    yield f"{graph.num_classes} classes: {shown}{more}; {(~is_labelled).sum():,} nodes without a label"
+    if structure.homophily is not None:
+        yield (
+            f"{structure.homophily:.0%} of edges join nodes of the same class "
+            f"({structure.expected_homophily:.0%} by chance)"
+        )
+    yield (
+        f"{structure.num_components:,} connected components, the largest with "
+        f"{np.bincount(structure.component).max():,} nodes; {structure.num_isolated:,} isolated nodes"
+    )
+    if graph.official_part is not None:
+        parts = graph.official_part.numpy()
+        sizes = ", ".join(f"{(parts == part).sum():,} {part.name.lower()}" for part in list(Part)[1:])
+        yield f"split provided with the data: {sizes}"
+
+
+def find_warnings(graph: Graph, structure: Structure | None = None) -> Iterator[str]:
+    """Yield a warning for each property of the graph that the models cannot handle well."""
+    structure = structure or Structure(graph)
+    yield from _label_warnings(graph)
+    yield from _edge_warnings(graph, structure)
+    yield from _feature_warnings(graph)
+
+
+def _label_warnings(graph: Graph) -> Iterator[str]:
+    labels, names = graph.labels.numpy(), _list_class_names(graph)
+    counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)
+    if rare := [label for label in range(graph.num_classes) if counts[label] < FEW_LABELS]:
+        shown = ", ".join(f"{names[label]} ({counts[label]})" for label in rare[:5])
+        yield f"{len(rare)} classes have fewer than {FEW_LABELS} labelled nodes: {shown}"
+    if graph.official_part is not None:
+        is_training = (graph.official_part.numpy() == Part.TRAIN) & (labels >= 0)
+        num_training = np.bincount(labels[is_training], minlength=graph.num_classes)
+        if absent := [names[label] for label in range(graph.num_classes) if num_training[label] == 0]:
+            yield f"classes without a training node, which can never be predicted: {', '.join(absent[:5])}"
+    if suspicious := [name for name in names if name.lower() in MISSING_VALUE_NAMES]:
+        yield f"a class is named {suspicious[0]!r}: leave the label blank if this means an unknown class"
+
+
+def _edge_warnings(graph: Graph, structure: Structure) -> Iterator[str]:
+    if graph.num_edges == 0:
+        yield "there are no edges apart from self-loops: every node is isolated"
+    if structure.homophily is not None and structure.homophily < max(0.5, structure.expected_homophily):
+        yield (
+            f"only {structure.homophily:.0%} of edges join nodes of the same class; the models assume that most do, "
+            "and pooling over neighbours may do more harm than good"
+        )
+    has_labels = np.zeros(structure.num_components, dtype=bool)
+    has_labels[structure.component[graph.labels.numpy() >= 0]] = True
+    if num_unreached := int((~has_labels[structure.component]).sum()):
+        yield (
+            f"{num_unreached:,} nodes have no labelled node in their connected component: only their own features "
+            "determine the prediction, and gkde and matern_ggp have no information about them"
+        )
+
+
+def _feature_warnings(graph: Graph) -> Iterator[str]:
+    features = graph.features.numpy()
+    if num_constant := int((features == features[:1]).all(axis=0).sum()):
+        yield f"{num_constant:,} feature columns are constant"
+    if graph.legend is not None and graph.legend.scaling == "standard" and _looks_like_counts(graph):
+        yield "features look like counts (bag of words): scaling 'rows' is the usual choice"
+
+
+def _looks_like_counts(graph: Graph) -> bool:
+    """Return whether the features were mostly zero and never negative before the columns were standardised."""
+    legend = graph.legend
+    if legend is None or legend.shift is None or legend.scale is None:
+        return False
+    zero = (-legend.shift / legend.scale).astype(np.float32)
+    features = graph.features.numpy()
+    return bool((features >= zero - 1e-5).all()) and float((np.abs(features - zero) < 1e-5).mean()) > SPARSE_SHARE
+
+
+def homophily(graph: Graph) -> tuple[float | None, float]:
+    """Return the share of edges between labelled nodes that join the same class, and its expectation by chance.
+
+    The share is None if there is no such edge; by chance means labels drawn independently from their frequencies.
+    """
+    labels = graph.labels.numpy()
+    source, target = labels[graph.edge_index.numpy()]
+    are_labelled = (source >= 0) & (target >= 0)
+    frequencies = np.bincount(labels[labels >= 0], minlength=1) / max(int((labels >= 0).sum()), 1)
+    share = float((source == target)[are_labelled].mean()) if are_labelled.any() else None
+    return share, float(np.square(frequencies).sum())
+
+
+def _list_class_names(graph: Graph) -> list[str]:
+    return list(map(str, range(graph.num_classes))) if graph.legend is None else list(graph.legend.classes)

@@ -1,1 +1,0 @@
-"""From a config to a result: schema, build, identity, cache, runner, tracking."""

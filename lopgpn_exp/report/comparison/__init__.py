@@ -1,1 +1,0 @@
-"""Runs or sweeps side by side: differences with their intervals."""

@@ -1,0 +1,178 @@
+"""Run a plan: load the data, train or reuse a training, evaluate, and write the run folder."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lopgpn_exp.config.plan import RunGraphs, RunPlan, config_hints
+from lopgpn_exp.config.schema import Stage
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Graph
+from lopgpn_exp.records import RunResult
+from lopgpn_exp.runs.identity import run_id, training_id
+from lopgpn_exp.runs.machine import peak_rss_mb, versions
+from lopgpn_exp.runs.run_folder import is_complete, read_result, write_run
+from lopgpn_exp.runs.training_cache import Training, get_or_train
+
+if TYPE_CHECKING:  # a finished run is shown without Lightning
+    from lopgpn_exp.evaluation import Evaluation
+    from lopgpn_exp.training import FitResult
+
+PHASES = ("load", "prepare", "train", "evaluate")
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """A finished run: its folder, its result, and whether it was finished already."""
+
+    folder: Path
+    result: RunResult
+    is_cached: bool
+
+
+@dataclass(frozen=True)
+class LocatedRun:
+    """A plan whose data has been read, so that the identity of its run is known.
+
+    Args:
+        seconds: how long loading took.
+    """
+
+    plan: RunPlan
+    graphs: RunGraphs
+    training_id: str
+    run_id: str
+    seconds: float
+
+    @property
+    def folder(self) -> Path:
+        return self.plan.output_dir / "runs" / self.run_id
+
+    @property
+    def is_finished(self) -> bool:
+        return is_complete(self.folder)
+
+
+def locate_run(plan: RunPlan) -> LocatedRun:
+    """Read the data of a plan and compute the identity of its run."""
+    start = time.perf_counter()
+    graphs = plan.load_graphs()
+    with config_hints("model"):
+        training = training_id(plan, graphs.training)
+    return LocatedRun(plan, graphs, training, run_id(plan, training), time.perf_counter() - start)
+
+
+def run(plan: RunPlan) -> RunOutcome:
+    """Run a plan, or return its result if it is finished already."""
+    torch.set_num_threads(plan.trainer.threads)
+    located = locate_run(plan)
+    if located.is_finished and not plan.force:
+        return RunOutcome(located.folder, read_result(located.folder), is_cached=True)
+    with config_hints("model"):
+        return RunOutcome(located.folder, _execute(located), is_cached=False)
+
+
+def fit_model(
+    plan: RunPlan, graph: Graph, *, cache_dir: Path | None = None, checkpoint_path: Path | None = None
+) -> FitResult:
+    """Fit the planned model to a graph. Nothing is written unless a path is given."""
+    from lopgpn_exp.training import fit  # deferred import: a finished run is shown without Lightning
+
+    dimensions = {"num_features": graph.num_features, "num_classes": graph.num_classes}
+    return fit(
+        graph,
+        model_class=plan.model_class,
+        model_options={**plan.model_options, **dimensions},
+        optimizer=plan.optimizer.options(),
+        seed=plan.seed,
+        title=plan.title,
+        cache_dir=cache_dir,
+        checkpoint_path=checkpoint_path,
+        **{key: value for key, value in asdict(plan.trainer).items() if key != "threads"},
+    )
+
+
+def _execute(located: LocatedRun) -> RunResult:
+    """Train, evaluate and write a run."""
+    from lopgpn_exp.evaluation import select_test_nodes  # deferred import: a finished run is shown without pandas
+
+    plan, graphs = located.plan, located.graphs
+    if plan.stage is not Stage.none:
+        import_module("lopgpn_exp.evaluation.metrics.detection")  # imports scikit-learn before any phase is timed
+    select_test_nodes(graphs.training)  # a split without test nodes is refused before training
+    training = _train(located)
+    start = time.perf_counter()
+    evaluation = _evaluate(located, training)
+    seconds = {"load": located.seconds, **training.seconds, "evaluate": time.perf_counter() - start}
+    result = RunResult(
+        run_id=located.run_id,
+        model=plan.model,
+        dataset=plan.dataset,
+        split=plan.split,
+        init=plan.init,
+        scenario=plan.scenario,
+        metrics=evaluation.metrics,
+        curves=evaluation.curves,
+        epochs=training.epochs,
+        history=training.history,
+        seconds={phase: round(seconds[phase], 4) for phase in PHASES},
+        peak_rss_mb=max(peak_rss_mb(), training.peak_rss_mb),
+        versions=versions(),
+        training_id=located.training_id,
+    )
+    write_run(
+        located.folder,
+        result=result,
+        evaluation=evaluation,
+        config=_add_data_hash(plan.config, graphs.clean),
+        checkpoint=training.checkpoint,
+        graph=graphs.evaluation,
+        cache_dir=plan.cache_dir,
+    )
+    return result
+
+
+def _evaluate(located: LocatedRun, training: Training) -> Evaluation:
+    # Deferred imports: a finished run is shown without pandas and Lightning.
+    from lopgpn_exp.evaluation import evaluate
+    from lopgpn_exp.runs.checkpoint import load_model
+
+    plan, graph, model = located.plan, located.graphs.evaluation, training.model
+    if model is None:
+        model = load_model(training.checkpoint, plan, located.graphs.training)
+    evaluation = evaluate(model.predict(graph, cache_dir=plan.cache_dir), graph)
+    if plan.stage is not Stage.none and "ood/accuracy" not in evaluation.metrics:
+        raise InputError(
+            f"the scenario {plan.scenario} made no test node out-of-distribution",
+            expected="at least one",
+            hint="a larger fraction, or more test nodes",
+        )
+    return evaluation
+
+
+def _add_data_hash(config: dict[str, Any], graph: Graph) -> dict[str, Any]:
+    """Add a hash of the content of a user's own file to a config, so that tables separate versions of the file."""
+    if graph.legend is None:
+        return config
+    content = graph.replace(part=torch.zeros_like(graph.part)).fingerprint[:12]
+    return config | {"dataset": {**config["dataset"], "data_hash": content}}
+
+
+def _train(located: LocatedRun) -> Training:
+    plan = located.plan
+    if plan.checkpoint is not None:
+        return Training(plan.checkpoint, epochs=0, seconds={"prepare": 0.0, "train": 0.0}, peak_rss_mb=0.0)
+
+    def train(checkpoint: Path) -> Training:
+        fit = fit_model(plan, located.graphs.training, cache_dir=plan.cache_dir, checkpoint_path=checkpoint)
+        return Training(checkpoint, fit.epochs, fit.seconds, peak_rss_mb(), fit.history, fit.module.model.eval())
+
+    # force=true on an evaluation scenario evaluates again, on the training that it shares with the clean run.
+    force = plan.force and plan.stage is not Stage.evaluation
+    return get_or_train(plan.output_dir, located.training_id, train, force=force)

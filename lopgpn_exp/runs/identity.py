@@ -1,0 +1,82 @@
+"""The identity of a run: a hash of everything that changes its result."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lopgpn_exp import NUMERICS_VERSION
+from lopgpn_exp.config.plan import RunPlan
+from lopgpn_exp.config.schema import KEYS_WITHOUT_EFFECT
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Graph
+
+
+def training_id(plan: RunPlan, graph: Graph) -> str:
+    """Return the identity of the training on `graph`: graph and split, model, optimiser, seed and numerics version.
+
+    With a given checkpoint, its content replaces all but the graph. The code of a user's own model, or the version
+    that stands for it, is part of the identity.
+    """
+    content: dict[str, Any] = {
+        "numerics": NUMERICS_VERSION,
+        "graph": graph.fingerprint,
+        "threads": plan.trainer.threads,
+        **_code_of(plan, "model"),
+    }
+    if plan.checkpoint is not None:
+        return _digest({**content, "checkpoint": _hash_file(plan.checkpoint)})
+    return _digest(
+        {
+            **content,
+            "model": plan.model_class,
+            "model_options": drop_without_effect(plan.model_options, "model"),
+            "optimizer": plan.optimizer.options(),
+            "trainer": drop_without_effect(asdict(plan.trainer), "trainer"),
+            "seed": plan.seed,
+        }
+    )
+
+
+def run_id(plan: RunPlan, training: str) -> str:
+    """Return the identity of an evaluation: a readable part and a hash."""
+    digest = _digest(
+        {
+            "training": training,
+            "scenario": plan.scenario,
+            "stage": plan.stage,
+            "scenario_options": plan.scenario_options,
+            "names": [plan.model, plan.dataset],
+            **_code_of(plan, "ood"),
+        }
+    )
+    return f"{plan.model}-{plan.dataset}-s{plan.split}-i{plan.init}-{plan.scenario}-{digest[:10]}"
+
+
+def drop_without_effect(options: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """Return the options of a config group without those that change no result."""
+    return {key: value for key, value in options.items() if f"{group}.{key}" not in KEYS_WITHOUT_EFFECT}
+
+
+def _code_of(plan: RunPlan, group: str) -> dict[str, Any]:
+    """Return what identifies the code of a user's model or scenario. Datasets and splits are part of the graph."""
+    node = plan.config[group]
+    return {f"{group}_{key}": node[key] for key in ("code_version", "code_hash") if node.get(key) is not None}
+
+
+def _hash_file(checkpoint: Path) -> str:
+    try:
+        return hashlib.blake2b(checkpoint.read_bytes(), digest_size=16).hexdigest()
+    except OSError as error:
+        raise InputError(
+            f"the checkpoint {checkpoint} cannot be read ({error.strerror})",
+            expected="the model.ckpt of a finished run",
+            parameter="checkpoint",
+            suggestion="outputs/runs/<run-id>/model.ckpt",
+        ) from None
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()

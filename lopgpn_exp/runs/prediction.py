@@ -1,0 +1,139 @@
+"""Apply the model of a run to its graph, or to a changed version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.evaluation import tabulate_predictions
+from lopgpn_exp.evaluation.trust import TRUST, Limits, fit_limits
+from lopgpn_exp.graph import Graph, Legend, Part
+from lopgpn_exp.posterior import Posterior
+from lopgpn_exp.runs.saved_run import SavedRun
+
+TABLE_COLUMNS = ("id", "label", "split", "source", "target")
+MAX_IDS_SEARCHED = 100_000  # for the id nearest to a typo
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model predicts for every node of a graph, and whether to trust it.
+
+    Args:
+        table: one row per node: `id, label, predicted, confidence`, `p(<class>)` per class, the measures, `flag`.
+    """
+
+    table: pd.DataFrame
+    graph: Graph
+    limits: Limits
+    measures: Sequence[str]
+
+
+def fit_validation_limits(nodes: pd.DataFrame, **options: Any) -> Limits:
+    """Fit the limits of trust to the labelled validation nodes that are in-distribution."""
+    return fit_limits(nodes[(nodes["part"] == "val") & ~nodes["is_ood"] & (nodes["label"] >= 0)], **options)
+
+
+def predict_run(run: SavedRun, limits: Limits, *, graph: Graph | None = None) -> Prediction:
+    """Apply the model of a run to its own graph, or to another one with the same number of features."""
+    if graph is not None and graph.num_features != run.num_features:
+        raise InputError(
+            f"the graph has {graph.num_features} features",
+            expected=f"{run.num_features}, as in the graph that {run.folder.name} was trained on",
+        )
+    graph, posterior = (run.graph, run.posterior) if graph is None else (graph, run.predict(graph))
+    table = node_table(posterior, graph)
+    return Prediction(table.assign(flag=limits.flag_nodes(table)), graph, limits, posterior.measures)
+
+
+def node_table(posterior: Posterior, graph: Graph) -> pd.DataFrame:
+    """Return one row per node with ids and class names: label, prediction, class probabilities, measures."""
+    predictions = tabulate_predictions(posterior, graph)
+    classes = class_names(graph, posterior.mean.shape[1])
+    mean = posterior.mean.double().numpy()
+    names = pd.DataFrame(
+        {
+            "id": node_ids(graph),
+            "label": [None if label < 0 else classes[label] for label in graph.labels.tolist()],
+            "part": predictions["part"],
+            "predicted": [classes[label] for label in predictions["predicted"]],
+            "confidence": predictions["confidence"],
+        }
+    )
+    probabilities = pd.DataFrame({f"p({name})": mean[:, k] for k, name in enumerate(classes[: mean.shape[1]])})
+    return pd.concat([names, probabilities, predictions[list(posterior.measures)]], axis=1)
+
+
+def node_ids(graph: Graph) -> np.ndarray:
+    """Return the user's ids of the nodes or, without any, their numbers."""
+    return np.arange(graph.num_nodes) if graph.legend is None else graph.legend.nodes
+
+
+def class_names(graph: Graph, num_trained: int) -> list[str]:
+    """Return the names of all classes, including labels that the model was not trained on."""
+    if graph.legend is not None:
+        return list(graph.legend.classes)
+    return [str(number) for number in range(max(num_trained, int(graph.labels.max()) + 1))]
+
+
+def read_changed_graph(run: SavedRun, path: Path, edges: Path | None) -> tuple[Graph, list[str]]:
+    """Return another version of the run's graph, read like the first one, and notes on what was skipped.
+
+    A node keeps the part (train, validation, test) that it has in the run, whatever the new file says.
+    """
+    from lopgpn_exp.data.files import Columns, read_graph_like
+
+    legend, options = run.legend, run.config["dataset"]
+    extra_notes = []
+    if legend is None:  # one of our datasets: classes and features are numbered, and no scaling was recorded
+        extra_notes = [f"features are used as they are; those of {run.result.dataset} were scaled by its loader"]
+        classes = tuple(str(number) for number in range(run.num_classes))
+        legend = Legend(np.empty(0, dtype=object), classes, tuple(str(k) for k in range(run.num_features)))
+    columns = {name: options[f"{name}_column"] for name in TABLE_COLUMNS if f"{name}_column" in options}
+    graph, notes = read_graph_like(
+        legend,
+        num_classes=run.num_classes,
+        path=str(path),
+        edges=None if edges is None else str(edges),
+        columns=Columns(**columns),
+    )
+    return graph.replace(part=_parts_by_id(run, graph)), notes + extra_notes
+
+
+def _parts_by_id(run: SavedRun, graph: Graph) -> torch.Tensor:
+    table = run.predictions
+    ids = table["id"] if "id" in table else table["node"]
+    parts = dict(zip(ids.astype(str), table["part"], strict=True))
+    return torch.tensor([Part[parts.get(str(node), "none").upper()] for node in node_ids(graph)], dtype=torch.int8)
+
+
+def find_node(graph: Graph, node_id: str) -> int:
+    """Return the number of the node with this id."""
+    if graph.legend is None:
+        if not node_id.isdecimal() or int(node_id) >= graph.num_nodes:
+            raise InputError(f"there is no node {node_id!r}", expected=f"a number from 0 to {graph.num_nodes - 1}")
+        return int(node_id)
+    ids = [str(node) for node in graph.legend.nodes]
+    try:
+        return ids.index(node_id)
+    except ValueError:
+        raise InputError(
+            f"there is no node {node_id!r}",
+            expected=f"one of the ids of the graph, such as {ids[0]}",
+            hint=nearest(node_id, ids[:MAX_IDS_SEARCHED]) or "",
+        ) from None
+
+
+def least_trusted(prediction: Prediction, count: int) -> pd.DataFrame:
+    """Return the nodes not to trust, the most uncertain first; nodes without a label come before the others."""
+    table = prediction.table[prediction.table["flag"] != TRUST]
+    measure = prediction.limits.epistemic or prediction.limits.aleatoric
+    order = pd.DataFrame({"labelled": table["label"].notna(), "certainty": -table[measure]})
+    return table.loc[order.sort_values(["labelled", "certainty"], kind="stable").index].head(count)

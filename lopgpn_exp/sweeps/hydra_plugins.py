@@ -1,0 +1,148 @@
+"""Hydra plugins for sweeps: the sweeper expands the axes, a launcher (local, joblib or slurm) executes the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from itertools import product
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, setup_globals
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, flag_override
+
+from lopgpn_exp.config.compose import resolve
+from lopgpn_exp.config.plan import config_hints
+from lopgpn_exp.errors import FailedRunsError, InputError
+from lopgpn_exp.records import Attempt, Job
+
+# Axes that -m adds by itself, and the config value that limits each of them for this dataset and model.
+AXES = {"split.index": ("split", "count"), "init": ("model", "inits")}
+
+
+class ProtocolSweeper(Sweeper):
+    """Every combination of the axes: those of `params` unless the command line names them, then those it names."""
+
+    def __init__(self, params: Mapping[str, Any] | None = None) -> None:
+        self.params = params or {}
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.parser = OverridesParser.create(config_loader=hydra_context.config_loader)
+        self.launcher: Launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> None:
+        axes: dict[str, list[str]] = {}
+        params = [f"{key}={value}" for key, value in self.params.items()]
+        for override in self.parser.parse_overrides(params + arguments):
+            key, is_axis = override.get_key_element(), override.is_sweep_override()
+            if is_axis and not override.is_discrete_sweep():
+                raise InputError(f"{key} is a range", expected="single values, or lopgpn_exp tune to search a range")
+            values = override.sweep_string_iterator() if is_axis else [override.get_value_element_as_str()]
+            axes[key] = [f"{key}={value}" for value in values]
+        self.launcher.launch(list(product(*axes.values())), initial_job_idx=0)
+
+
+class LocalLauncher(Launcher):
+    """Runs one job after the other. A failed job is recorded and the others go on; finished runs are not repeated."""
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.config_loader, self.config = hydra_context.config_loader, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        setup_globals()
+        configs = self._compose(job_overrides)
+        if not configs:
+            raise InputError("the sweep has no runs", expected="at least one value on every axis")
+
+        from lopgpn_exp.sweeps.run_sweep import run_sweep  # deferred import: a typo is reported without torch
+
+        if any(attempt.has_failed for attempt in run_sweep(configs, self.execute)):
+            raise FailedRunsError
+        return []
+
+    def execute(self, groups: list[list[Job]]) -> Iterable[list[Attempt]]:
+        from lopgpn_exp.sweeps.executors import execute_serially
+
+        return execute_serially(groups)
+
+    def _compose(self, job_overrides: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+        """Return one config per job. Split and init are set afterwards, since composing takes a quarter of a second."""
+        parser = OverridesParser.create(config_loader=self.config_loader)
+        named = {o.key_or_group for o in parser.parse_overrides(list(self.config.hydra.overrides.task))}
+        cache: dict[tuple[str, ...], dict[str, Any]] = {}
+        configs = []
+        for overrides in job_overrides:
+            pairs = (override.partition("=") for override in overrides)
+            steps = {key: _parse_step(key, value) for key, _, value in pairs if key in AXES}
+            rest = tuple(o for o in overrides if o.partition("=")[0] not in AXES)
+            if rest not in cache:
+                cache[rest] = _drop_hydra(self.config_loader.load_sweep_config(self.config, list(rest)))
+            config = deepcopy(cache[rest])
+            if any(_is_beyond_limit(config, key, step) for key, step in steps.items() if key not in named):
+                continue  # a dataset with one split, or a model without randomness: the axis is shorter here
+            if "split.index" in steps:
+                config["split"]["index"] = steps["split.index"]
+            configs.append(config | {"init": steps.get("init", config["init"])})
+        return configs
+
+
+class JoblibLauncher(LocalLauncher):
+    """Runs several jobs at once on this machine."""
+
+    def __init__(self, n_jobs: int = -1) -> None:
+        if not isinstance(n_jobs, int) or n_jobs == 0:
+            expected = "a number of processes; -1: one per core"
+            raise InputError(f"n_jobs is {n_jobs!r}", expected=expected, hint="hydra.launcher.n_jobs=-1")
+        self.n_jobs = n_jobs
+
+    def execute(self, groups: list[list[Job]]) -> Iterable[list[Attempt]]:
+        from lopgpn_exp.sweeps.executors import execute_in_parallel
+
+        return execute_in_parallel(groups, num_workers=self.n_jobs)
+
+
+class SlurmLauncher(LocalLauncher):
+    """Runs array jobs on a Slurm cluster; the options are those of `slurm.SlurmOptions`."""
+
+    def __init__(self, **options: Any) -> None:
+        from lopgpn_exp.sweeps.slurm import SlurmOptions
+
+        with config_hints("hydra.launcher"):
+            self.options = SlurmOptions(**options)
+
+    def execute(self, groups: list[list[Job]]) -> Iterable[list[Attempt]]:
+        from lopgpn_exp.sweeps.slurm import execute_on_slurm
+
+        return execute_on_slurm(groups, self.options, output_dir=self.config.output_dir)
+
+
+def register_plugins() -> None:
+    """Register sweeper and launchers. Hydra accepts plugins only under names in the package `hydra_plugins`."""
+    for plugin in (ProtocolSweeper, LocalLauncher, JoblibLauncher, SlurmLauncher):
+        Plugins.instance().class_name_to_class[f"hydra_plugins.lopgpn_exp.{plugin.__name__}"] = plugin
+
+
+def _drop_hydra(sweep_config: DictConfig) -> dict[str, Any]:
+    """Return the config as plain values, without Hydra's own node."""
+    with flag_override(sweep_config, ["struct", "readonly"], [False, False]):
+        sweep_config.pop("hydra")
+    return resolve(sweep_config)
+
+
+def _parse_step(key: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise InputError(f"{key} is {value!r}", expected="a whole number", hint=f"{key}=0") from None
+
+
+def _is_beyond_limit(config: Mapping[str, Any], axis: str, step: int) -> bool:
+    group, key = AXES[axis]
+    limit = (config[group] or {}).get(key)
+    return limit is not None and step >= limit

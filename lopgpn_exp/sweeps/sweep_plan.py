@@ -1,0 +1,157 @@
+"""Plan a sweep: from configs to jobs with identities, grouped by the training that they share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from lopgpn_exp.config.plan import RunPlan, plan_run
+from lopgpn_exp.data.splits import OneSplitError
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Graph
+from lopgpn_exp.records import Attempt, Job, SweepRecord, run_title
+from lopgpn_exp.runs.execute import locate_run
+from lopgpn_exp.runs.sweep_folder import label_variants
+
+
+class DatasetCache:
+    """Keeps the dataset that was read last, since the runs of a sweep go through its splits one after the other."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, Graph] | None = None
+
+    def share(self, plan: RunPlan) -> RunPlan:
+        """Return the plan with a `read_dataset` that uses this cache."""
+        return replace(plan, read_dataset=lambda: self._read(plan))
+
+    def _read(self, plan: RunPlan) -> Graph:
+        if self._last is None or self._last[0] != plan.dataset_key:
+            self._last = (plan.dataset_key, plan.read_dataset())
+        return self._last[1]
+
+
+dataset_cache = DatasetCache()  # of this process, controller or worker
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """The jobs of a sweep, each identity once, and what cannot run.
+
+    Args:
+        invalid: runs that cannot be started, such as those with a wrong value or a missing dataset.
+        skipped_splits: runs on split indices that do not exist because the dataset ships a single split.
+    """
+
+    jobs: list[Job]
+    invalid: list[Attempt]
+    skipped_splits: list[Attempt]
+
+
+def plan_runs(configs: Sequence[Mapping[str, Any]]) -> tuple[list[RunPlan], list[Attempt]]:
+    """Return the plans of a sweep, and the runs whose config is invalid. No data is read yet."""
+    plans, invalid = [], []
+    for config in configs:
+        try:
+            plans.append(plan_run(config))
+        except InputError as error:
+            invalid.append(Attempt(_job_without_identity(config), 0.0, str(error)))
+    return plans, invalid
+
+
+def plan_sweep(plans: Sequence[RunPlan]) -> SweepPlan:
+    """Read the data of the plans and compute the identities of their runs."""
+    jobs: dict[str, Job] = {}
+    failures: list[tuple[RunPlan, InputError]] = []
+    valid_splits = set()
+    for plan in _share_graphs(plans):
+        try:
+            located = locate_run(dataset_cache.share(plan))
+        except InputError as error:
+            failures.append((plan, error))
+            continue
+        valid_splits.add(_split_method(plan))
+        jobs[located.run_id] = Job(
+            config={**plan.config, "trainer": {**plan.config["trainer"], "progress": False}},  # the sweep has a bar
+            title=plan.title,
+            model=plan.model,
+            dataset=plan.dataset,
+            run_id=located.run_id,
+            training_id=located.training_id,
+            folder=located.folder,
+            is_finished=located.is_finished and not plan.force,
+        )
+    invalid: list[Attempt] = []
+    skipped: list[Attempt] = []
+    for plan, failure in failures:
+        is_skipped = isinstance(failure, OneSplitError) and _split_method(plan) in valid_splits
+        attempt = Attempt(_job_without_identity(plan.config), 0.0, str(failure))
+        (skipped if is_skipped else invalid).append(attempt)
+    return SweepPlan(list(jobs.values()), invalid, skipped)
+
+
+def group_by_training(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Group jobs that share a training, so that one worker trains once and evaluates all of them."""
+    position = {job.run_id: index for index, job in enumerate(jobs)}
+    ordered = sorted(jobs, key=lambda job: job.training_id)
+    groups = [list(group) for _, group in groupby(ordered, key=lambda job: job.training_id)]
+    return sorted(groups, key=lambda group: min(position[job.run_id] for job in group))
+
+
+def create_record(jobs: Sequence[Job]) -> SweepRecord:
+    """Return the record of a sweep, whose id depends on its runs alone."""
+    run_ids = tuple(job.run_id for job in jobs)
+    digest = hashlib.blake2b(" ".join(sorted(run_ids)).encode(), digest_size=8).hexdigest()
+    models, datasets = sorted({job.model for job in jobs}), sorted({job.dataset for job in jobs})
+    name = f"sweep · {', '.join(models)} · {', '.join(datasets)} · {len(jobs)} runs"
+    return SweepRecord(f"sweep-{digest}", name, run_ids, label_variants({job.run_id: job.config for job in jobs}))
+
+
+def _split_method(plan: RunPlan) -> tuple[str, str]:
+    """Return the dataset and how it is split, whichever of the splits this is."""
+    return plan.dataset_key, json.dumps({**plan.config["split"], "index": None}, sort_keys=True)
+
+
+def _share_graphs(plans: Sequence[RunPlan]) -> Iterator[RunPlan]:
+    """Yield the plans so that those that need the same graph split and hash it once, which takes longest."""
+    cache: dict[str, Graph] = {}
+    dataset = None
+    for plan in plans:
+        if plan.dataset_key != dataset:
+            cache, dataset = {}, plan.dataset_key
+        split, scenario = (json.dumps(plan.config[group], sort_keys=True) for group in ("split", "ood"))
+        yield replace(
+            plan,
+            split_dataset=_memoize(cache, split, plan.split_dataset),
+            change_graph=_memoize(cache, split + scenario, plan.change_graph),
+        )
+
+
+def _memoize(cache: dict[str, Graph], key: str, function: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
+    def call(graph: Graph) -> Graph:
+        if key not in cache:
+            cache[key] = function(graph)
+        return cache[key]
+
+    return call
+
+
+def _job_without_identity(config: Mapping[str, Any]) -> Job:
+    """Return the job of a config whose identity cannot be computed."""
+    model, dataset, scenario = (str((config[group] or {}).get("name")) for group in ("model", "dataset", "ood"))
+    split = (config["split"] or {}).get("index")
+    digest = hashlib.blake2b(repr(config).encode(), digest_size=5).hexdigest()
+    name = f"{model}-{dataset}-s{split}-i{config['init']}-{scenario}-{digest}"
+    return Job(
+        config=dict(config),
+        title=run_title(model, dataset, split, scenario),
+        model=model,
+        dataset=dataset,
+        run_id=name,
+        training_id=name,
+        folder=Path(config["output_dir"]) / "runs" / name,
+    )

@@ -1,0 +1,88 @@
+"""Splits: sizes, stratification, reproducibility and errors."""
+
+import pytest
+import torch
+
+from lopgpn_exp.data.datasets.pyg import citation_full
+from lopgpn_exp.data.splits import OneSplitError, official_split, own_split, random_split
+from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Part
+from tests.support.graph_files import read_csv, write_csv
+
+
+def test_random_splits_are_stratified_disjoint_and_seeded_by_the_index(real_data):
+    graph = citation_full(root=real_data, collection_name="Cora_ML")
+    splits = [random_split(graph, index=i).part for i in range(10)]
+    assert len({tuple(part.tolist()) for part in splits}) == 10
+    assert torch.equal(splits[4], random_split(graph, index=4).part)
+    for label in range(7):
+        members = graph.labels == label
+        for value, share in {Part.TRAIN: 0.05, Part.VAL: 0.15, Part.TEST: 0.8}.items():
+            assert int((splits[0][members] == value).sum()) == pytest.approx(share * int(members.sum()), abs=1.01)
+
+
+def test_a_random_split_does_not_depend_on_features(small_graph):
+    changed = small_graph.replace(features=small_graph.features * 2)
+    assert torch.equal(random_split(changed, index=2).part, random_split(small_graph, index=2).part)
+
+
+def test_unused_nodes_are_in_no_part(small_graph):
+    part = random_split(small_graph, index=0, train=0.05, val=0.1425, test=0.646, unused=0.1615).part
+    assert int((part == Part.NONE).sum()) == pytest.approx(0.1615 * 300, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "parameter", "suggestion"),
+    [
+        ({"index": 10}, "from 0 to 9", "index", 9),
+        ({"index": -1}, "index is -1", "index", 0),
+        ({"count": 0}, "count is 0", "count", 10),
+        ({"train": 0.5}, "= 1.45", "test", 0.35),
+        ({"train": -0.05, "test": 0.9}, "no negative", "", None),
+    ],
+)
+def test_invalid_split_options_are_errors(small_graph, options, message, parameter, suggestion):
+    with pytest.raises(InputError, match=message) as caught:
+        random_split(small_graph, **({"index": 0} | options))
+    assert (caught.value.parameter, caught.value.suggestion) == (parameter, suggestion)
+
+
+def test_a_class_with_too_few_nodes_is_named(build_graph):
+    graph = build_graph([(0, 1)], [[1.0]] * 8, [0, 0, 0, 1, 1, 2, 2, 2])
+    with pytest.raises(InputError, match=r"class 1 has 2 node\(s\)"):
+        random_split(graph, index=0)
+
+
+@pytest.mark.parametrize("fractions", [(0.99, 0.01, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)])
+def test_extreme_fractions_leave_a_node_for_each_part(small_graph, fractions):
+    train, val, test = fractions
+    part = random_split(small_graph, index=0, train=train, val=val, test=test).part
+    for label in range(3):
+        assert set(part[small_graph.labels == label].tolist()) == {Part.TRAIN, Part.VAL, Part.TEST}
+
+
+def test_three_nodes_per_class_are_enough(build_graph):
+    graph = build_graph([(0, 1)], [[1.0]] * 6, [0, 0, 0, 1, 1, 1])
+    part = random_split(graph, index=0).part
+    assert sorted(part[:3].tolist()) == sorted(part[3:].tolist()) == [Part.TRAIN, Part.VAL, Part.TEST]
+
+
+def test_a_missing_official_split_is_an_error(small_graph):
+    with pytest.raises(InputError, match="no official split") as caught:
+        official_split(small_graph, index=0)
+    assert (caught.value.parameter, caught.value.suggestion) == ("split", "random")
+
+
+def test_the_split_of_a_file_is_used_and_is_the_only_one(folder):
+    graph = read_csv(folder)
+    assert own_split(graph, index=0).part.tolist() == graph.official_part.tolist()
+    with pytest.raises(OneSplitError, match="a single split"):
+        own_split(graph, index=1)
+
+
+def test_a_file_without_a_split_gets_a_random_one_of_its_labelled_nodes(folder):
+    rows = "".join(f"n{k},{['a', 'b', ''][k % 3]},{k}\n" for k in range(60))
+    write_csv(folder, "id,label,x\n" + rows, "source,target\nn1,n2\n")
+    graph = own_split(read_csv(folder), index=3)
+    assert (graph.part[graph.labels < 0] == Part.NONE).all()
+    assert [len(graph.nodes(part)) for part in (Part.TRAIN, Part.VAL, Part.TEST)] == [24, 8, 8]

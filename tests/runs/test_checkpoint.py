@@ -1,0 +1,44 @@
+"""Evaluating a given checkpoint: only one of the planned model, trained on the same graph, is accepted."""
+
+import pytest
+
+from lopgpn_exp.errors import InputError
+from tests.support import run_tiny
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    return run_tiny(tmp_path_factory.mktemp("outputs"))
+
+
+def test_checkpoint_can_be_evaluated(clean, tmp_path):
+    other = run_tiny(tmp_path / "elsewhere", f"checkpoint={clean.folder / 'model.ckpt'}", "ood=gaussian")
+    direct = run_tiny(tmp_path, "ood=gaussian")
+    assert other.result.metrics == direct.result.metrics
+    assert not (tmp_path / "elsewhere" / "trainings").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message", "hint"),
+    [
+        (["model=appnp"], r"holds a lopgpn_exp\.models\.LOPGPN", "the same model"),
+        (["dataset.num_features=9"], "is for 8 features and 4 classes", "the same model"),
+        (["model.teleport=0.5"], r"was trained with teleport 0\.1", "model.teleport=0.1"),
+        (["split.index=1"], "was trained on another graph or split", "the same model and dataset"),
+        (["dataset.seed=5"], "was trained on another graph or split", "the same model and dataset"),
+    ],
+)
+def test_checkpoint_of_another_run_is_refused(clean, tmp_path, overrides, message, hint):
+    with pytest.raises(InputError, match=message) as caught:
+        run_tiny(tmp_path, f"checkpoint={clean.folder / 'model.ckpt'}", *overrides)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 nonsense"])
+def test_file_that_is_not_a_checkpoint_is_refused(tmp_path, content):
+    path = tmp_path / "model.ckpt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match="checkpoint") as caught:
+        run_tiny(tmp_path, f"checkpoint={path}")
+    assert "model.ckpt" in caught.value.hint
