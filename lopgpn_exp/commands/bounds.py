@@ -62,11 +62,9 @@ def execute(options: argparse.Namespace) -> CommandResult:
     if options.html is not None:
         atomic_write(options.html, lambda path: path.write_text(bounds_page(title, tightness), encoding="utf-8"))
     print_bounds(title, tightness)
-    written = [path for path in (options.csv, options.html) if path is not None]
-    if options.html is not None:
-        return CommandResult(written)
-    sample = ["--nodes", options.nodes, "--draws", str(options.draws)]
-    return CommandResult(written, [["bounds", options.run, *sample, "--html", "bounds.html"]])
+    same = ["bounds", options.run, "--nodes", options.nodes, "--draws", str(options.draws)]
+    next_commands = [] if options.html is not None else [[*same, "--html", "bounds.html"]]
+    return CommandResult([options.csv, options.html], next_commands)
 
 
 def _check(options: argparse.Namespace) -> int | None:

@@ -65,8 +65,6 @@ def execute(options: argparse.Namespace) -> CommandResult:
     if options.export is not None:
         write_table(options.export, comparison.table)
     print_comparison(comparison, descriptions)
-    written = [path for path in (options.html, options.export) if path is not None]
-    if options.html is not None:
-        return CommandResult(written)
-    choice = ["--metric", *options.metric] if options.metric else ["--all"] * options.all
-    return CommandResult(written, [["compare", *options.runs, *choice, "--html", "comparison.html"]])
+    same = ["compare", *options.runs, *(["--metric", *options.metric] if options.metric else ["--all"] * options.all)]
+    next_commands = [] if options.html is not None else [[*same, "--html", "comparison.html"]]
+    return CommandResult([options.html, options.export], next_commands)

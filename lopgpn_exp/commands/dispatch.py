@@ -57,14 +57,14 @@ Config groups of run (group=option):
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command leaves the user with.
+    """What the program prints after a command, and its exit code.
 
     Args:
-        written: files that were written.
+        written: files that were written; None for one that was not asked for.
         next_commands: what to type next, as arguments of the program.
     """
 
-    written: Sequence[Path] = ()
+    written: Sequence[Path | None] = ()
     next_commands: Sequence[Sequence[str]] = ()
     exit_code: int = 0
 
@@ -172,7 +172,7 @@ def _add_hint(
     actions = [action for action in parser._actions if action.dest in (error.parameter, f"{error.parameter}s")]
     if error.hint or not actions:
         return error
-    (action,) = actions
+    action = actions[0]
     value = str(error.suggestion or action.metavar or "VALUE")
     if action.option_strings:
         return error.with_hint(shlex.join([action.option_strings[0], value]))
@@ -183,7 +183,7 @@ def _add_hint(
 
 
 def _closing_lines(result: CommandResult, options: argparse.Namespace) -> list[str]:
-    lines = [f"written  {path}" for path in result.written]
+    lines = [f"written  {path}" for path in result.written if path is not None]
     for i, command in enumerate(result.next_commands):
         words = [PROGRAM, *command, *_location_options(command[0], options)]
         lines.append(f"{'next' if i == 0 else '':8} {shlex.join(words)}")

@@ -27,7 +27,12 @@ NODES_SHOWN = 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph_options(parser)
     add_limit_options(parser)
-    parser.add_argument("--output", type=Path, default=Path("predictions.csv"), help="the table: .csv or .parquet")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("predictions.csv"),
+        help="table of nodes to write: .csv or .parquet (%(default)s)",
+    )
 
 
 def execute(options: argparse.Namespace) -> CommandResult:

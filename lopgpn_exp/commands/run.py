@@ -18,6 +18,7 @@ from lopgpn_exp.config.compose import check_config_dir, register, resolve, trans
 from lopgpn_exp.config.plan import RunPlan, config_hints, plan_run
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.sweeps.hydra_plugins import register_plugins
+from lopgpn_exp.tracking import Tracker
 
 
 def execute(arguments: list[str]) -> CommandResult:
@@ -50,7 +51,6 @@ def _run(plan: RunPlan) -> CommandResult:
     # Deferred imports: a typo is reported without torch.
     from lopgpn_exp.report.terminal import print_links, print_run
     from lopgpn_exp.runs.execute import locate_run, run
-    from lopgpn_exp.tracking import Tracker
 
     if plan.dry_run:
         located = locate_run(plan)

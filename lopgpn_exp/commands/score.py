@@ -60,8 +60,6 @@ def execute(options: argparse.Namespace) -> CommandResult:
     console.print(describe_limits(prediction.limits), style="dim", markup=False)
     console.print("\nSelective prediction: accepting the least uncertain nodes first", style="bold")
     console.print(render_selection(uncertainties, is_correct, coverage=options.coverage, risk=options.risk))
-    written = []
     if options.export is not None:
         write_table(options.export, reliability)
-        written.append(options.export)
-    return CommandResult(written, [["predict", options.run, *graph_words(options)]])
+    return CommandResult([options.export], [["predict", options.run, *graph_words(options)]])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.runs.query import ReadTags, find_run
+from lopgpn_exp.tracking import read_tags
 
 if TYPE_CHECKING:
     from lopgpn_exp.graph import Graph
@@ -35,7 +37,7 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_limit_options(parser: argparse.ArgumentParser) -> None:
-    """Add where the limits of trust lie."""
+    """Add the options that set the limits of trust."""
     parser.add_argument("--accuracy", type=float, default=0.95, help="of trusted validation nodes (%(default)s)")
     parser.add_argument(
         "--unknown", type=float, default=0.05, help="share of validation nodes flagged unknown (%(default)s)"
@@ -45,13 +47,7 @@ def add_limit_options(parser: argparse.ArgumentParser) -> None:
 
 def tag_reader(options: argparse.Namespace) -> ReadTags:
     """Return a function that reads the tags of an MLflow run."""
-
-    def read(mlflow_id: str) -> dict[str, str]:
-        from lopgpn_exp.tracking import read_tags  # deferred import: MLflow takes seconds
-
-        return read_tags(mlflow_id, uri=options.uri, output_dir=options.output_dir)
-
-    return read
+    return partial(read_tags, uri=options.uri, output_dir=options.output_dir)
 
 
 def open_run(options: argparse.Namespace) -> SavedRun:
@@ -78,7 +74,7 @@ def open_run_and_graph(options: argparse.Namespace) -> tuple[SavedRun, Graph | N
 
 
 def predict(options: argparse.Namespace) -> Prediction:
-    """Return the prediction that the options of a command ask for."""
+    """Apply the run to its graph or the changed one, and flag its nodes by the limits of trust."""
     run, graph = open_run_and_graph(options)
     from lopgpn_exp.runs.prediction import fit_validation_limits, predict_run  # deferred import: see above
 

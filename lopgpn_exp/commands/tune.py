@@ -37,10 +37,10 @@ TRIALS_SHOWN = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="+", metavar="KEY=VALUE", help="fixed values and search ranges")
-    parser.add_argument("--trials", type=int, default=20, help="of the whole study, earlier ones included")
-    parser.add_argument("--splits", type=int, nargs="+", default=[0], help="splits to average over")
-    parser.add_argument("--metric", choices=DIRECTIONS, default="val/nll")
-    parser.add_argument("--study", help="name of the study; by default made of the fixed and searched values")
+    parser.add_argument("--trials", type=int, default=20, help="number of trials, including earlier ones (%(default)s)")
+    parser.add_argument("--splits", type=int, nargs="+", default=[0], help="splits to average over (default: 0)")
+    parser.add_argument("--metric", choices=DIRECTIONS, default="val/nll", help="metric to optimise (%(default)s)")
+    parser.add_argument("--study", help="name of the study; by default derived from the fixed and searched values")
     parser.add_argument("--config-dir", type=Path, help="your own folder of configs: model/mine.yaml for model=mine")
 
 

@@ -18,6 +18,7 @@ from typing import IO
 from lopgpn_exp.commands.dispatch import CommandResult
 from lopgpn_exp.commands.shared import print_line
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.tracking import default_uri, read_dashboard_links
 
 DESCRIPTION = "Serve the MLflow UI with the dashboards of all tracked runs. Ctrl-C stops it."
 EXAMPLES = """examples:
@@ -34,7 +35,7 @@ LOCALHOST = "127.0.0.1"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--uri", help="database of runs in another place, as in tracking.uri")
     parser.add_argument("--host", default=LOCALHOST, help="address to listen on (%(default)s: this machine only)")
-    parser.add_argument("--port", type=int, default=5000, help="(%(default)s)")
+    parser.add_argument("--port", type=int, default=5000, help="port to listen on (%(default)s)")
     parser.add_argument(
         "--experiment", default="lopgpn_exp", help="MLflow experiment with the dashboards (%(default)s)"
     )
@@ -42,8 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> CommandResult:
-    from lopgpn_exp.tracking import read_dashboard_links  # deferred import: MLflow takes seconds
-
     _check_port(options.host, options.port)
     uri = _store_uri(options)
     links = read_dashboard_links(uri, options.experiment)
@@ -89,7 +88,6 @@ def _check_port(host: str, port: int) -> None:
 
 
 def _store_uri(options: argparse.Namespace) -> str:
-    from lopgpn_exp.tracking import default_uri
 
     uri = default_uri(options.output_dir) if options.uri is None else options.uri
     if uri.startswith(("http://", "https://")):

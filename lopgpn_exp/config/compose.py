@@ -76,16 +76,18 @@ def compose_nodes(overrides: Sequence[str], *, config_dir: Path | None = None) -
         _user_dir.reset(token)
 
 
-def check_saved_config(content: Any) -> dict[str, Any]:
-    """Return a config that was read from a file, after checking its keys and types against the schema."""
-    with translate_errors():
-        return resolve(cast(DictConfig, OmegaConf.merge(OmegaConf.structured(RunConfig), content)))
+def resolve(config: Any) -> dict[str, Any]:
+    """Return a config as plain values, after checking its keys and types against the schema.
 
-
-def resolve(config: DictConfig) -> dict[str, Any]:
-    """Return a config as plain values."""
+    Args:
+        config: as composed by Hydra, or as read from the `config.yaml` of a run.
+    """
     try:
-        return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
+        node = config if isinstance(config, DictConfig) else OmegaConf.create(config)
+        content = OmegaConf.to_container(node, resolve=True)
+        with translate_errors():
+            checked = OmegaConf.merge(OmegaConf.structured(RunConfig), content)
+        return cast(dict[str, Any], OmegaConf.to_container(checked, throw_on_missing=True))
     except OmegaConfBaseException as error:
         raise InputError(str(error).partition("\n")[0], expected="a complete config: see --cfg job") from None
 

@@ -8,22 +8,14 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from lopgpn_exp.config.code_hash import add_code_hash
 from lopgpn_exp.config.schema import OptimizerConfig, RunConfig, Stage, TrackingConfig, TrainerConfig
-from lopgpn_exp.config.signature import (
-    call_options,
-    check_keys,
-    check_model_class,
-    check_options,
-    check_value,
-    field_names,
-    import_callable,
-)
+from lopgpn_exp.config.signature import call_options, check_model_class, check_options, check_value, import_callable
 from lopgpn_exp.data.root import data_root
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.records import run_title
@@ -123,14 +115,14 @@ def config_hints(group: str) -> Iterator[None]:
     except InputError as error:
         if error.hint or not error.parameter:
             raise
-        is_root_key = error.parameter in field_names(RunConfig)
+        is_root_key = any(field.name == error.parameter for field in fields(RunConfig))
         key = error.parameter if is_root_key else f"{group}.{error.parameter}"
         value = "VALUE" if error.suggestion is None else error.suggestion
         raise error.with_hint(f"{key}={value}") from None
 
 
 def plan_run(config: Mapping[str, Any]) -> RunPlan:
-    """Check a config of plain values and return the plan of its run."""
+    """Check the values of a config from `resolve` and return the plan of its run."""
     _check_structure(config)
     dataset, split, ood, model = (dict(config[group]) for group in ("dataset", "split", "ood", "model"))
     trainer = _plan_trainer(config["trainer"])
@@ -163,8 +155,6 @@ def plan_run(config: Mapping[str, Any]) -> RunPlan:
 
 
 def _check_structure(config: Mapping[str, Any]) -> None:
-    check_keys(config, field_names(RunConfig), "")
-    check_keys(config["tracking"], field_names(TrackingConfig), "tracking")
     for group, required in REQUIRED_KEYS.items():
         node = config[group]
         missing = [key for key in required if not isinstance(node, Mapping) or key not in node]
@@ -182,7 +172,6 @@ def _check_structure(config: Mapping[str, Any]) -> None:
 
 
 def _plan_trainer(node: Mapping[str, Any]) -> TrainerConfig:
-    check_keys(node, field_names(TrainerConfig), "trainer")
     trainer = TrainerConfig(**node)
     for key in ("max_epochs", "patience", "validate_every", "threads"):
         if getattr(trainer, key) < 1:

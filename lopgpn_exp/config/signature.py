@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -107,26 +106,6 @@ def check_value(value: Any, annotation: Any, path: str) -> Any:
         raise InputError(
             f"{path} is {value!r}", expected=_describe(annotation), hint=f"{path}={close}" if close else ""
         ) from None
-
-
-def check_keys(node: Any, valid_keys: Iterable[str], path: str) -> None:
-    """Refuse keys that nothing reads, including those added with a `+`."""
-    valid_keys = list(valid_keys)
-    prefix = f"{path}." if path else ""
-    if not isinstance(node, Mapping):
-        raise InputError(f"{path} is {node!r}", expected=f"one of the files in conf/{path}")
-    for key in node:
-        if key not in valid_keys:
-            close = nearest(key, valid_keys)
-            raise InputError(
-                f"there is no {prefix}{key}",
-                expected="one of " + ", ".join(f"{prefix}{name}" for name in valid_keys),
-                hint=f"{prefix}{close}=..." if close else "",
-            )
-
-
-def field_names(schema: type) -> list[str]:
-    return [field.name for field in fields(schema)]
 
 
 def _raised_at(error: Exception) -> str:

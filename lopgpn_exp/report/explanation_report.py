@@ -69,7 +69,7 @@ def render_explanation(explanation: Explanation, names: NodeNames, *, pooled: st
         for i in np.argsort(-explanation.votes, kind="stable")[:4].tolist()
         if explanation.votes[i] >= 0.005
     )
-    return Group(*parts, Text(f"  share by own prediction: {votes}"))
+    return Group(*parts, Text(f"  share by predicted class: {votes}"))
 
 
 def _describe_prediction(mean: np.ndarray, names: NodeNames) -> str:

@@ -103,7 +103,7 @@ def measure_column(path: str) -> str:
 
 
 def sort_names(names: Iterable[str], order: Iterable[str]) -> list[str]:
-    """Return each name once: those in `order` first and in that order, the others after them as they come."""
+    """Return each name once: first those in `order`, in that order, then the others in order of appearance."""
     distinct = dict.fromkeys(names)
     listed = [name for name in order if name in distinct]
     return listed + [name for name in distinct if name not in listed]

@@ -15,7 +15,7 @@ HINT = "the model.ckpt of a run with the same model and dataset, or no checkpoin
 
 
 def open_checkpoint(path: Path, *, hint: str = HINT) -> NodeClassification | ClosedFormClassification:
-    """Return the module of a checkpoint; anything wrong with the file is one message."""
+    """Return the module of a checkpoint, or raise an InputError if the file cannot be read."""
     try:
         return load_module(path)
     except Exception as error:  # the file may be anything, and pickle, zip and torch raise many kinds of errors

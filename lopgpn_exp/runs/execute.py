@@ -13,6 +13,7 @@ import torch
 from lopgpn_exp.config.plan import RunGraphs, RunPlan, config_hints
 from lopgpn_exp.config.schema import Stage
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.evaluation import Evaluation, evaluate, select_test_nodes
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.records import RunResult
 from lopgpn_exp.runs.identity import run_id, training_id
@@ -21,7 +22,6 @@ from lopgpn_exp.runs.run_folder import is_complete, read_result, write_run
 from lopgpn_exp.runs.training_cache import Training, get_or_train
 
 if TYPE_CHECKING:  # a finished run is shown without Lightning
-    from lopgpn_exp.evaluation import Evaluation
     from lopgpn_exp.training import FitResult
 
 PHASES = ("load", "prepare", "train", "evaluate")
@@ -100,8 +100,6 @@ def fit_model(
 
 def _execute(located: LocatedRun) -> RunResult:
     """Train, evaluate and write a run."""
-    from lopgpn_exp.evaluation import select_test_nodes  # deferred import: a finished run is shown without pandas
-
     plan, graphs = located.plan, located.graphs
     if plan.stage is not Stage.none:
         import_module("lopgpn_exp.evaluation.metrics.detection")  # imports scikit-learn before any phase is timed
@@ -139,9 +137,7 @@ def _execute(located: LocatedRun) -> RunResult:
 
 
 def _evaluate(located: LocatedRun, training: Training) -> Evaluation:
-    # Deferred imports: a finished run is shown without pandas and Lightning.
-    from lopgpn_exp.evaluation import evaluate
-    from lopgpn_exp.runs.checkpoint import load_model
+    from lopgpn_exp.runs.checkpoint import load_model  # deferred import: needs Lightning
 
     plan, graph, model = located.plan, located.graphs.evaluation, training.model
     if model is None:

@@ -56,7 +56,7 @@ def find_run(word: str, output_dir: Path, *, read_tags: ReadTags) -> SavedRun:
 
 
 def select_runs(words: Sequence[str], output_dir: Path, *, read_tags: ReadTags) -> list[RunSelection]:
-    """Return the runs that each word refers to, with labels that differ.
+    """Return the runs that each word refers to, with distinct labels.
 
     Args:
         read_tags: returns the MLflow tags of an MLflow run id.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lopgpn_exp.config.compose import check_saved_config
+from lopgpn_exp.config.compose import resolve
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.records import RunResult
 from lopgpn_exp.runs.storage import atomic_folder, link_or_copy, write_json
@@ -92,15 +92,15 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Read and check the `config.yaml` of a run folder."""
     path = folder / "config.yaml"
     try:
-        return check_saved_config(yaml.safe_load(path.read_text()))
+        return resolve(yaml.safe_load(path.read_text()))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise damaged_file(path, error) from None
 
 
 def damaged_file(path: Path, error: Exception) -> InputError:
-    reason = str(error).partition("\n")[0][:200]
+    reason = error.what if isinstance(error, InputError) else f"{type(error).__name__}: {error}".partition("\n")[0]
     return InputError(
-        f"{path} cannot be read ({type(error).__name__}: {reason})",
+        f"{path} cannot be read ({reason[:200]})",
         expected="a file of a finished run, written by this version",
         hint=f"run it again with force=true, or remove the folder: rm -r '{path.parent}'",
     )

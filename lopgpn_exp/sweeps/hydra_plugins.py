@@ -25,7 +25,7 @@ AXES = {"split.index": ("split", "count"), "init": ("model", "inits")}
 
 
 class ProtocolSweeper(Sweeper):
-    """Every combination of the axes: those of `params` unless the command line names them, then those it names."""
+    """Runs every combination of the axes: those of the command line, and those of `params` that it does not set."""
 
     def __init__(self, params: Mapping[str, Any] | None = None) -> None:
         self.params = params or {}
@@ -49,7 +49,7 @@ class ProtocolSweeper(Sweeper):
 
 
 class LocalLauncher(Launcher):
-    """Runs one job after the other. A failed job is recorded and the others go on; finished runs are not repeated."""
+    """Runs one job after the other. A failed job does not stop the others, and finished runs are not repeated."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.config_loader, self.config = hydra_context.config_loader, config

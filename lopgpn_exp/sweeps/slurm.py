@@ -19,7 +19,7 @@ GRACE_SECONDS = 15.0  # a result may reach a shared folder after its task has le
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """What an array job asks of the scheduler.
+    """Resources and limits of an array job.
 
     Args:
         chunk: runs per array task; runs that share a training stay together.

@@ -93,7 +93,7 @@ class Tracker:
             self.add(job.folder, attempt.result, job.config)
             return
         error = attempt.error or ""
-        _find_complete_run(self.client, self.experiment_id, job.run_id)
+        _find_complete_run(self.client, self.experiment_id, job.run_id)  # removes an earlier failure
         tags = {"run_id": job.run_id, "kind": "run", "model": job.model, "dataset": job.dataset}
         tags |= {"folder": str(job.folder), "scenario": job.config["ood"]["name"], "error": error[:TAG_LENGTH]}
         mlflow_id = self._create(job.title, tags)
@@ -177,14 +177,24 @@ class Tracker:
         key = make(()).key
         if metrics <= self._charted.get(key, set()):
             return
-        tags = self.client.get_experiment(self.experiment_id).tags
-        dashboards = {dashboard.key: dashboard for dashboard in read_dashboards(tags)}
-        self._charted[key] = metrics | (dashboards[key].metrics if key in dashboards else set())
-        dashboards[key] = make(self._charted[key])
-        note = describe_dashboards(dashboards.values(), self.experiment_id)
-        for name, value in (dashboards[key].tag, (NOTE_TAG, note), (LAYOUT_TAG, "custom_model_development")):
-            if tags.get(name) != value:
-                self.client.set_experiment_tag(self.experiment_id, name, value)
+        lock = self.output_dir / "runs" / ".dashboards.lock"
+        with FileLock(lock, timeout=LOCK_SECONDS):  # another process may be adding metrics to the same dashboard
+            tags = self.client.get_experiment(self.experiment_id).tags
+            dashboards = {dashboard.key: dashboard for dashboard in read_dashboards(tags)}
+            self._charted[key] = metrics | (dashboards[key].metrics if key in dashboards else set())
+            dashboards[key] = make(self._charted[key])
+            note = describe_dashboards(dashboards.values(), self.experiment_id)
+            for name, value in (dashboards[key].tag, (NOTE_TAG, note), (LAYOUT_TAG, "custom_model_development")):
+                if tags.get(name) != value:
+                    self._set_experiment_tag(name, value)
+
+    def _set_experiment_tag(self, name: str, value: str) -> None:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self.client.set_experiment_tag(self.experiment_id, name, value)
+        except MlflowException:  # another machine has just inserted the same tag, which can be set now
+            self.client.set_experiment_tag(self.experiment_id, name, value)
 
     def _create(self, name: str, tags: dict[str, str], *, is_child: bool = True) -> str:
         color = {COLOR_TAG: model_color(tags["model"])} if "model" in tags else {}

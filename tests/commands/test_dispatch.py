@@ -3,11 +3,13 @@
 import argparse
 import os
 import signal
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from lopgpn_exp import __version__
 from lopgpn_exp.commands import COMMANDS, CommandResult, check, compare, results, run
 from lopgpn_exp.commands.dispatch import WITH_URI
 from lopgpn_exp.errors import FailedRunsError, InputError
@@ -126,6 +128,26 @@ def test_sigterm_is_one_line_and_the_handler_is_restored(execute):
 def test_bug_keeps_its_traceback(execute):
     with pytest.raises(RuntimeError, match="a bug"):
         execute(raises(RuntimeError("a bug")))
+
+
+def test_hint_for_a_positional_argument_repeats_the_command_with_the_suggestion(command):
+    for run_id in ("gkde-a", "gkde-b"):
+        folder = Path("outputs", "runs", run_id)
+        folder.mkdir(parents=True)
+    err = command("explain", "gkde", "7", "--neighbours", "3")[2]
+    assert "'gkde' is the beginning of 2 names" in err
+    assert err.endswith("try:      lopgpn_exp explain gkde-a 7 --neighbours 3\n")
+
+
+def test_modules_in_the_current_folder_can_be_imported_by_every_command(execute, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", os.getcwd())])  # as in a script
+    (tmp_path / "module_of_a_user.py").write_text("")
+    assert execute(lambda options: CommandResult(exit_code=import_module("module_of_a_user") is None))[0] == 0
+    assert os.getcwd() not in sys.path
+
+
+def test_version_is_that_of_the_package(command):
+    assert command("--version") == (0, f"lopgpn_exp {__version__}\n", "")
 
 
 def test_exit_code_of_a_command_is_that_of_the_program(execute):

@@ -51,6 +51,8 @@ def test_run_whose_code_has_changed_is_not_applied(run):
         ("predictions.parquet", b"no", r"predictions\.parquet cannot be read"),
         ("config.yaml", b"[", r"config\.yaml cannot be read"),
         ("config.yaml", b"text", r"config\.yaml cannot be read"),
+        ("config.yaml", b"{}", r"config\.yaml cannot be read \(Missing mandatory value: model\)"),
+        ("config.yaml", b"init: first", r"config\.yaml cannot be read \(init is 'first'\)"),
         ("legend.json", b"{}", r"legend\.json cannot be read"),
     ],
 )

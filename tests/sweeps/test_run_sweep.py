@@ -67,6 +67,36 @@ def test_failed_run_is_recorded_and_only_it_is_repeated(command, monkeypatch):
     assert not os.path.exists(record)
 
 
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+@pytest.mark.parametrize("tracking", ["none", "mlflow"])
+def test_finished_run_with_a_damaged_result_is_reported_as_failed(command, tracked_outputs, tracking):
+    words = [*TINY, f"tracking={tracking}", "model=gkde", "split.index=0,1", "ood=none", "-m"]
+    assert command(*words)[0] == 0
+    (result,) = Path("outputs/runs").glob("gkde-*-s0-*/result.json")
+    result.write_text("{")
+    code, out, _ = command(*words)
+    assert code == 1
+    assert planned_runs(out) == (2, 1, 1)
+    assert f"{result} cannot be read" in out
+    assert "force=true" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["split.index=a,b"], "split.index is 'a'\n  expected: a whole number"),
+        (["init="], "init is ''\n  expected: a whole number"),
+        (["model.teleport=interval(0.1,0.2)"], "model.teleport is a range\n  expected: single values"),
+        (["hydra/launcher=joblib", "hydra.launcher.n_jobs=0"], "n_jobs is 0"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_wrong_axis_or_launcher_option_is_one_message(command, words, message):
+    code, out, err = command(*TINY, *words, "-m")
+    assert (code, out) == (2, "")
+    assert f"lopgpn_exp: {message}" in err
+
+
 def test_runs_of_a_model_with_other_settings_are_not_averaged(command):
     words = [*TINY, "model=appnp", "model.teleport=0.1,0.5", "split.index=0,1", "ood=none", "-m"]
     code, out, err = command(*words)

@@ -1,14 +1,17 @@
 """What MLflow contains after a run, and what is reported if it cannot be used."""
 
 import sqlite3
+from threading import Thread
 
 import pytest
+from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.runs.execute import run
 from lopgpn_exp.tracking import Tracker, default_uri
+from lopgpn_exp.tracking.dashboards import read_dashboards, runs_dashboard
 from tests.support import TINY, compose
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own
@@ -33,6 +36,44 @@ def test_metrics_curves_params_and_artifacts_of_a_run_are_tracked_once(tracked_o
     assert [metric.value for metric in history] == pytest.approx(outcome.result.curves["arc/tu"])
     artifacts = {artifact.path for artifact in client.list_artifacts(mlflow_id)}
     assert {"config.yaml", "result.json", "predictions.parquet", "arc.png", "ood.png"} <= artifacts
+
+
+def test_processes_that_add_metrics_at_once_lose_none(tracked_outputs, monkeypatch):
+    """The second tracker starts while the first one is between reading and writing the dashboard."""
+    (tracked_outputs / "runs").mkdir()
+    first, second = (Tracker(None, "test", tracked_outputs) for _ in range(2))
+    thread = Thread(target=second._update_dashboard, args=(runs_dashboard, {"test/nll"}))
+    original = first.client.get_experiment
+
+    def read_slowly(experiment_id):
+        experiment = original(experiment_id)
+        thread.start()
+        thread.join(timeout=0.5)
+        return experiment
+
+    with monkeypatch.context() as patch:
+        patch.setattr(first.client, "get_experiment", read_slowly)
+        first._update_dashboard(runs_dashboard, {"test/accuracy"})
+    thread.join()
+    (dashboard,) = read_dashboards(original(first.experiment_id).tags)
+    assert dashboard.metrics == {"test/accuracy", "test/nll"}
+
+
+def test_tag_that_another_machine_has_just_inserted_is_set_again(tracked_outputs, monkeypatch):
+    (tracked_outputs / "runs").mkdir()
+    tracker = Tracker(None, "test", tracked_outputs)
+    original, calls = tracker.client.set_experiment_tag, []
+
+    def fail_once(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise MlflowException("UNIQUE constraint failed")
+        original(*arguments)
+
+    monkeypatch.setattr(tracker.client, "set_experiment_tag", fail_once)
+    tracker._update_dashboard(runs_dashboard, {"test/nll"})
+    assert calls[0] == calls[1]
+    assert list(tracker.links([])) == ["single runs"]
 
 
 def test_new_database_uses_write_ahead_logging(tmp_path):

@@ -39,7 +39,7 @@ _Number = TypeVar("_Number", float, np.ndarray)
 
 
 def ticks(low: float, high: float, *, about: int = 5) -> list[float]:
-    """Return round numbers from `low` to `high`, about that many at most."""
+    """Return at most `about` round numbers, or one more, from `low` to `high`."""
     power = 10.0 ** math.floor(math.log10((high - low) / about))
     step = next(power * factor for factor in (1, 2, 5, 10) if (high - low) / (power * factor) <= about + 1e-9)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
@@ -169,7 +169,7 @@ class Chart:
             self.marks.append(f'<circle cx="{across:.1f}" cy="{down:.1f}" r="3.6" {style}>{_hover(name)}</circle>')
 
     def text(self, x: float, y: float, text: str, *, size: float = 11.0, anchor: str = "middle") -> None:
-        """Write a text that has its `start`, `middle` or `end` at a point."""
+        """Write a text whose `start`, `middle` or `end` is at a point."""
         self.marks.append(
             f'<text class="{anchor}" x="{self.x(x):.1f}" y="{self.y(y) + 0.36 * size:.1f}" '
             f'style="font-size:{size:.3g}px">{escape(text)}</text>'
