@@ -12,7 +12,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run reproduce-tables report test bench test-kill test-slurm test-services test-browser docs lint format ui clean
+.PHONY: help setup run reproduce-tables report test bench test-hostile test-kill test-slurm test-services test-browser docs lint format ui clean
 
 help:  ## List all targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ report: $(VENV)/.installed  ## Write the report of reproduce-tables from stored 
 
 test: setup  ## Set up, then run the whole test suite (ARGS="-k flow" selects tests, WORKERS=4 uses more processes)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-hostile: setup  ## Attack the program: 20,000 mutated files, hostile runs and graphs, failing services (about 15 minutes)
+	LOPGPN_FUZZ=1000 LOPGPN_DISASTER=1 $(BIN)/python -m pytest tests/hostile $(ARGS)
 
 test-kill: setup  ## Kill a sweep 20 times, and start 4 processes at the same time 20 times (about 20 minutes)
 	LOPGPN_KILLS=20 LOPGPN_STARTS=20 $(BIN)/python -m pytest tests/sweeps -k "killed or at_once"

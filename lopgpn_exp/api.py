@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import torch
 
 from lopgpn_exp.config.compose import compose_config
 from lopgpn_exp.config.plan import RunPlan, config_hints, plan_run
@@ -24,6 +23,7 @@ from lopgpn_exp.models import Model
 from lopgpn_exp.posterior import Posterior
 from lopgpn_exp.runs.execute import fit_model
 from lopgpn_exp.runs.prediction import find_node, fit_validation_limits, node_table
+from lopgpn_exp.threads import limit_threads
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -196,12 +196,6 @@ class Experiment:
         with self._threads(), config_hints("model"):
             return fit_model(plan, plan.graphs_from(self.graph).training).module.model.eval()
 
-    @contextmanager
-    def _threads(self) -> Iterator[None]:
+    def _threads(self) -> AbstractContextManager[None]:
         """Use the configured number of threads, which the last bits depend on, and restore the caller's."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(self._plan("none").trainer.threads)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+        return limit_threads(self._plan("none").trainer.threads)

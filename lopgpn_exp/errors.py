@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import partial
+from math import inf, isfinite
 from typing import Any
+
+# Control characters but newline and tab, line separators, and characters that change the direction of text.
+_HIDDEN = (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F)
+_HIDDEN += (*range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000), 0xFEFF)
+_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _HIDDEN}
 
 
 class InputError(ValueError):
@@ -47,6 +53,29 @@ def check_parameter(name: str, value: object, is_valid: bool, *, expected: str, 
     """Raise an InputError about an argument unless its value is valid."""
     if not is_valid:
         raise InputError(f"{name} is {value}", expected=expected, parameter=name, suggestion=suggestion)
+
+
+def check_in_range(
+    name: str, value: float, *, low: float, high: float | None = None, reason: str = "", suggestion: Any
+) -> None:
+    """Raise an InputError unless `low <= value <= high`; without `high`, any finite number from `low` is valid.
+
+    Args:
+        reason: why there is an upper limit.
+    """
+    is_valid = low <= value and (isfinite(value) if high is None else value <= high)
+    if high is None or high == inf:
+        expected = f"{low:,} or more"
+    elif not reason:
+        expected = f"{low:,} to {high:,}"
+    else:
+        expected = f"at most {high:,}: {reason}" if value >= low else f"{low:,} or more"
+    check_parameter(name, value, is_valid, expected=expected, suggestion=suggestion)
+
+
+def printable(text: str) -> str:
+    """Return `text` with control characters as escapes (`\\x1b`), so that text from a file cannot steer a terminal."""
+    return text.translate(_ESCAPES)
 
 
 def nearest(name: str, options: Iterable[str]) -> str | None:

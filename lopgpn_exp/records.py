@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-SCHEMA = 1  # version of result.json
+SCHEMA = 2  # version of result.json; since 2, its folder has checksums
+READABLE_SCHEMAS = (1, SCHEMA)
 RUN_KEYS = ("model", "dataset", "scenario", "split", "init", "run_id")
+NAME = re.compile(r"\w[\w.-]*")  # of runs, models, datasets and scenarios: a file name without special characters
+METRIC = re.compile(r"\w+(/[\w.-]+)+")  # of metrics and curves; with a slash, unlike the other columns of a table
+MAX_METRIC_LENGTH, MAX_EPOCH = 250, 2**53  # of MLflow, and of whole numbers that are exact as floats
 
 
 def run_title(model: str, dataset: str, split: object, scenario: str) -> str:
@@ -61,19 +68,31 @@ class RunResult:
         Raises:
             ValueError: if a field is missing or has the wrong type, or if the schema version differs.
         """
-        from pydantic import ValidationError  # deferred import: keeps --help fast
-
         if not isinstance(content, dict):
             raise ValueError(f"a {type(content).__name__} instead of an object")
-        if content.get("schema") != SCHEMA:
+        if content.get("schema") not in READABLE_SCHEMAS:
             raise ValueError(f"schema {content.get('schema')!r} instead of {SCHEMA}")
-        values = {"training_id": content.get("run_id"), **content}  # older files have no training_id
-        del values["schema"]
-        try:
-            return _result_adapter().validate_python(values)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        values = {"training_id": content.get("run_id"), "history": {}, **content}  # older files have neither
+        result = cls(**check_fields(values, cls))
+        result._check_values()
+        return result
+
+    def _check_values(self) -> None:
+        """Raise a ValueError about a name that is not one, an incomplete point, or a number that is not finite."""
+        for key in ("run_id", "model", "dataset", "scenario", "training_id"):
+            if not NAME.fullmatch(getattr(self, key)):
+                raise ValueError(f"{key} is {getattr(self, key)[:80]!r}")
+        for key in chain(self.metrics, self.curves, self.history, (f"seconds/{phase}" for phase in self.seconds)):
+            if not METRIC.fullmatch(key) or len(key) > MAX_METRIC_LENGTH:
+                raise ValueError(f"a metric is named {key[:80]!r}")
+        if any(len(point) != 2 or abs(point[0]) > MAX_EPOCH for point in chain.from_iterable(self.history.values())):
+            raise ValueError("a point of the history is not an epoch and a value")
+        if not all(map(math.isfinite, self._numbers())):
+            raise ValueError("a number is not finite")
+
+    def _numbers(self) -> Iterator[float]:
+        points = chain.from_iterable(self.history.values())
+        return chain(self.metrics.values(), *self.curves.values(), self.seconds.values(), [self.peak_rss_mb], *points)
 
     def to_row(self) -> dict[str, Any]:
         """Return the result as one flat table row: the run's keys, its metrics and its costs."""
@@ -85,11 +104,26 @@ class RunResult:
         )
 
 
-@cache  # building it takes a hundred times as long as parsing a result
-def _result_adapter() -> TypeAdapter[RunResult]:
-    from pydantic import TypeAdapter  # deferred import: keeps --help fast
+def check_fields(content: Any, record: type) -> dict[str, Any]:
+    """Return the fields of a record from parsed JSON; raise a ValueError if one is missing or has the wrong type."""
+    from pydantic import ValidationError  # deferred import: keeps --help fast
 
-    return TypeAdapter(RunResult)
+    try:
+        return _adapter(record).validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+@cache  # building it takes a hundred times as long as parsing a result
+def _adapter(record: type) -> TypeAdapter[dict[str, Any]]:
+    """Return a validator of the annotated fields of a class, which converts nothing."""
+    from pydantic import ConfigDict, TypeAdapter, with_config  # deferred import: keeps --help fast
+    from typing_extensions import TypedDict
+
+    fields: Any = TypedDict("fields", get_type_hints(record))  # type: ignore[misc]
+    strict: Any = with_config(ConfigDict(strict=True, extra="ignore"))(fields)
+    return TypeAdapter(strict)
 
 
 @dataclass(frozen=True)
@@ -142,6 +176,9 @@ class SweepRecord:
         """Parse the output of `to_json`; raise a ValueError if it is something else."""
         try:
             labels = {str(run_id): str(label) for run_id, label in content.get("labels", {}).items()}
-            return cls(str(content["sweep"]), str(content["name"]), tuple(map(str, content["run_ids"])), labels)
+            record = cls(str(content["sweep"]), str(content["name"]), tuple(map(str, content["run_ids"])), labels)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
+        if wrong := [name for name in (record.id, *record.run_ids) if not NAME.fullmatch(name)]:
+            raise ValueError(f"{wrong[0][:80]!r} is not the id of a run or a sweep")
+        return record

@@ -31,9 +31,25 @@ def test_record_survives_json(record):
     assert type(record).from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
+@pytest.mark.parametrize("part", ["metrics", "curves", "history", "seconds"])
+@pytest.mark.parametrize("key", ["", "run_id", "epochs", "a/", "/a", "a/\x1b[2J", "a/=1", "a/b c", "a/" + "x" * 250])
+def test_result_with_a_metric_that_is_no_path_is_refused(part, key):
+    if part == "seconds":
+        key = f"{key} {key}"
+    value = {"metrics": 1.0, "curves": [1.0], "history": [[0.0, 1.0]], "seconds": 1.0}[part]
+    with pytest.raises(ValueError, match="a metric is named"):
+        RunResult.from_json(RESULT.to_json() | {part: {key: value}})
+
+
+@pytest.mark.parametrize("point", [[], [1.0], [1.0, 2.0, 3.0], [1e300, 1.0]])
+def test_result_with_an_incomplete_point_of_the_history_is_refused(point):
+    with pytest.raises(ValueError, match="is not an epoch and a value"):
+        RunResult.from_json(RESULT.to_json() | {"history": {"training/loss": [[1.0, 2.0], point]}})
+
+
 def test_result_has_the_documented_keys():
     assert set(RESULT.to_json()) == {"schema"} | {field.name for field in fields(RunResult)}
-    assert RESULT.to_json()["schema"] == 1
+    assert RESULT.to_json()["schema"] == 2
 
 
 @pytest.mark.parametrize(
@@ -58,6 +74,9 @@ def test_result_with_a_missing_field_is_refused(name):
         ("curves", {"arc/tu": 0.5}),
         ("history", {"training/loss": [1, 2]}),
         ("versions", None),
+        ("metrics", {"test/accuracy": "0.75"}),
+        ("metrics", {"test/accuracy": True}),
+        ("split", "1"),
     ],
 )
 def test_result_with_a_field_of_another_type_is_refused(name, value):
@@ -65,9 +84,42 @@ def test_result_with_a_field_of_another_type_is_refused(name, value):
         RunResult.from_json(RESULT.to_json() | {name: value})
 
 
-@pytest.mark.parametrize("schema", [0, 2, "1", None])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("run_id", "../../secret"),
+        ("run_id", ""),
+        ("run_id", ".hidden"),
+        ("run_id", "it's"),
+        ("model", "\x1b[2J"),
+        ("dataset", "a/b"),
+        ("scenario", "a\nb"),
+        ("training_id", "a b"),
+    ],
+)
+def test_result_with_a_name_that_is_not_a_file_name_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"^{name} is "):
+        RunResult.from_json(RESULT.to_json() | {name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metrics", {"test/accuracy": float("nan")}),
+        ("curves", {"arc/tu": [0.5, float("inf")]}),
+        ("history", {"training/loss": [[1, float("-inf")]]}),
+        ("seconds", {"train": float("nan")}),
+        ("peak_rss_mb", float("inf")),
+    ],
+)
+def test_result_with_a_number_that_is_not_finite_is_refused(name, value):
+    with pytest.raises(ValueError, match="not finite"):
+        RunResult.from_json(RESULT.to_json() | {name: value})
+
+
+@pytest.mark.parametrize("schema", [0, 3, "1", None])
 def test_result_of_another_schema_is_refused(schema):
-    with pytest.raises(ValueError, match=f"schema {schema!r} instead of 1"):
+    with pytest.raises(ValueError, match=f"schema {schema!r} instead of 2"):
         RunResult.from_json(RESULT.to_json() | {"schema": schema})
 
 
@@ -102,6 +154,12 @@ def test_sweep_of_an_earlier_version_has_no_labels():
     content = SWEEP.to_json()
     del content["labels"]
     assert SweepRecord.from_json(content).labels == {}
+
+
+@pytest.mark.parametrize("changes", [{"sweep": "../x"}, {"run_ids": ["a", "../../b"]}])
+def test_sweep_with_a_path_as_an_id_is_refused(changes):
+    with pytest.raises(ValueError, match="is not the id of a run or a sweep"):
+        SweepRecord.from_json(SWEEP.to_json() | changes)
 
 
 @pytest.mark.parametrize("name", ["sweep", "name", "run_ids"])

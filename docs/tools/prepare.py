@@ -29,7 +29,7 @@ RESULTS = (
     "bench/*.png",
 )
 WIDE_HEADER = "---\nhide: [navigation, toc]\n---\n\n# Table 1\n\n"  # 21 columns need the full width
-REPOSITORY_FILES = ("CONTRIBUTING.md", "CHANGELOG.md")
+REPOSITORY_FILES = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 FONT = "fonts/STIXTwoMath-Regular.ttf"  # shipped with the package ziamath
 CELL_TIMEOUT = 300  # seconds
 ENVIRONMENT = {"PYTHONWARNINGS": "ignore:IProgress not found"}  # a tqdm widget that a static page cannot show

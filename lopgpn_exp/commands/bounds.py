@@ -8,7 +8,7 @@ from pathlib import Path
 from lopgpn_exp.commands.dispatch import CommandResult
 from lopgpn_exp.commands.shared import RUN_HELP, add_run_argument, open_run
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.runs.storage import atomic_write
+from lopgpn_exp.runs.storage import atomic_write, write_csv
 
 DESCRIPTION = "Lower bound, exact value and upper bound of the differential entropy, node by node."
 EXAMPLES = f"""LOP-GPN's EU_SO is the upper bound of the paper's Eq. (14) on the differential entropy of a mixture.
@@ -40,13 +40,10 @@ def execute(options: argparse.Namespace) -> CommandResult:
     run = open_run(options)
 
     # Deferred imports: a typo is reported without torch.
-    import torch
-
     from lopgpn_exp.evaluation.entropy_bounds import measure_tightness
     from lopgpn_exp.posterior import DirichletMixture
     from lopgpn_exp.report.bounds_report import bounds_page, print_bounds
 
-    torch.set_num_threads(run.plan.trainer.threads)
     if not isinstance(run.posterior, DirichletMixture):
         raise InputError(
             f"the posterior of {run.folder.name} is a {type(run.posterior).__name__}, which has no such bounds",
@@ -58,7 +55,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
     )
     title = run.result.title
     if options.csv is not None:
-        atomic_write(options.csv, lambda path: tightness.table.to_csv(path, index=False))
+        atomic_write(options.csv, lambda path: write_csv(path, tightness.table))
     if options.html is not None:
         atomic_write(options.html, lambda path: path.write_text(bounds_page(title, tightness), encoding="utf-8"))
     print_bounds(title, tightness)

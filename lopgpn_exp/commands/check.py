@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lopgpn_exp.commands.dispatch import FAILED, CommandResult
+from lopgpn_exp.commands.overrides import quote_overrides
 from lopgpn_exp.commands.shared import print_line
 from lopgpn_exp.errors import InputError
 
@@ -43,7 +44,10 @@ def execute(options: argparse.Namespace) -> CommandResult:
         subject = ModelUnderTest.from_class(options.model, _parse_values(options.options), settings)
     else:
         subject = ModelUnderTest.from_config(
-            options.model, *options.options, config_dir=options.config_dir, settings=settings
+            options.model,
+            *quote_overrides(options.options, is_sweep=False),
+            config_dir=options.config_dir,
+            settings=settings,
         )
     print_line(str(subject))
     results = []
@@ -61,6 +65,9 @@ def _parse_values(words: list[str]) -> dict[str, Any]:
     from hydra.errors import HydraException
 
     try:
-        return {o.get_key_element(): o.value() for o in OverridesParser.create().parse_overrides(words)}
+        parsed = OverridesParser.create().parse_overrides(quote_overrides(words, is_sweep=False))
+        if sweeps := [str(override.input_line) for override in parsed if override.is_sweep_override()]:
+            raise InputError(f"{sweeps[0]} has several values", expected="one value for each option")
+        return {override.get_key_element(): override.value() for override in parsed}
     except HydraException as error:
         raise InputError(str(error).partition("\n")[0], expected="options of the form key=value") from None

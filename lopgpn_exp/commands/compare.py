@@ -7,9 +7,10 @@ import shlex
 from pathlib import Path
 
 from lopgpn_exp.commands.dispatch import CommandResult
-from lopgpn_exp.commands.shared import add_uri_option, tag_reader
+from lopgpn_exp.commands.shared import add_uri_option, print_note, tag_reader
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.runs.query import select_runs
+from lopgpn_exp.runs.skipped_runs import SkippedRuns
 from lopgpn_exp.runs.storage import atomic_write, check_table_suffix, write_table
 
 DESCRIPTION = "Compare runs or sweeps: every selection against the first, per dataset and scenario."
@@ -50,6 +51,8 @@ def execute(options: argparse.Namespace) -> CommandResult:
     if options.export is not None:
         check_table_suffix(options.export)
     selections = select_runs(options.runs, options.output_dir, read_tags=tag_reader(options))
+    damaged = {run_id: error for selection in selections for run_id, error in selection.damaged.items()}
+    print_note(SkippedRuns(damaged).describe())
 
     # Deferred imports: a typo is reported without pandas.
     from lopgpn_exp.evaluation.comparison import compare_groups, select_metrics

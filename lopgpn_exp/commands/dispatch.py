@@ -7,17 +7,19 @@ import os
 import shlex
 import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import NoReturn
 
 from lopgpn_exp import __version__
-from lopgpn_exp.errors import FailedRunsError, InputError, nearest
+from lopgpn_exp.commands.process_setup import Terminated, allow_imports_from_current_folder, set_up_process
+from lopgpn_exp.config.credentials import hide_credentials, hide_in_text
+from lopgpn_exp.errors import FailedRunsError, InputError, nearest, printable
+from lopgpn_exp.runs.storage import clean_output_dir
 
 PROGRAM = "lopgpn_exp"
 COMMANDS = {
@@ -30,11 +32,13 @@ COMMANDS = {
     "results": "finished runs as a table; export, pack and unpack them",
     "tune": "search config values on the validation nodes",
     "ui": "serve the dashboards of all runs in the MLflow UI",
+    "track": "write the finished runs and sweeps that MLflow lacks",
     "reproduce": "the paper's table and figures, and the audit against the published numbers",
     "check": "does a model of your own keep the contract of the framework?",
 }
 WITHOUT_OUTPUT_DIR = ("run", "check")
-WITH_URI = ("predict", "score", "explain", "bounds", "compare", "ui")
+WITH_USER_CODE = ("run", "tune", "check")  # the others import a user's modules only with --trust
+WITH_URI = ("predict", "score", "explain", "bounds", "compare", "ui", "track")
 DEFAULT_OUTPUT_DIR = Path("outputs")
 FAILED, INPUT_ERROR, INTERRUPTED, TERMINATED = 1, 2, 128 + signal.SIGINT, 128 + signal.SIGTERM
 STOPPED = "Finished trainings and runs are kept; the same command continues from there."
@@ -69,10 +73,6 @@ class CommandResult:
     exit_code: int = 0
 
 
-class Terminated(BaseException):
-    """SIGTERM was received."""
-
-
 class ArgumentParser(argparse.ArgumentParser):
     """Reports a wrong argument in the form of all other errors."""
 
@@ -82,8 +82,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program with these arguments (those of the process by default) and exit with its code if it failed."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle torch threads do not spin on cores that kernels need
-    with _raise_on_sigterm(), _current_folder_importable():
+    with set_up_process():
         exit_code = _run(list(sys.argv[1:] if arguments is None else arguments))
     if exit_code:
         sys.exit(exit_code)
@@ -99,10 +98,11 @@ def _run(arguments: list[str]) -> int:
             return 0
         return _execute(*_split_command(arguments))
     except InputError as error:
-        sys.stderr.write(f"\n{PROGRAM}: {error}\n")
+        sys.stderr.write(f"\n{PROGRAM}: {printable(hide_in_text(str(error)))}\n")
         return INPUT_ERROR
     except MemoryError as error:
-        sys.stderr.write(f"\n{PROGRAM}: not enough memory ({error})\n  expected: a smaller dataset or model\n")
+        reason = printable(str(error))
+        sys.stderr.write(f"\n{PROGRAM}: not enough memory ({reason})\n  expected: a smaller dataset or model\n")
         return INPUT_ERROR
     except FailedRunsError:
         return FAILED
@@ -133,16 +133,22 @@ def _execute(name: str, arguments: list[str]) -> int:
     module = import_module(f"lopgpn_exp.commands.{name}")
     options = argparse.Namespace()
     if name == "run":  # Hydra parses the command line itself
-        result = module.execute(arguments)
+        with allow_imports_from_current_folder():
+            result = module.execute(arguments)
     else:
         parser = _create_parser(name, module)
         options = parser.parse_intermixed_args(arguments)
+        _expand_home(options)
+        if name not in WITHOUT_OUTPUT_DIR:
+            clean_output_dir(options.output_dir)
+        has_user_code = name in WITH_USER_CODE or getattr(options, "trust", False)
         try:
-            result = module.execute(options)
+            with allow_imports_from_current_folder() if has_user_code else nullcontext():
+                result = module.execute(options)
         except InputError as error:
             raise _add_hint(error, parser, options, arguments) from None
     for line in _closing_lines(result, options):
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(f"{printable(hide_in_text(line))}\n")
     return result.exit_code
 
 
@@ -174,6 +180,8 @@ def _add_hint(
         return error
     action = actions[0]
     value = str(error.suggestion or action.metavar or "VALUE")
+    if action.nargs == 0:
+        return error.with_hint(shlex.join([*parser.prog.split(), *arguments, action.option_strings[0]]))
     if action.option_strings:
         return error.with_hint(shlex.join([action.option_strings[0], value]))
     if action.nargs is not None:  # one of several words
@@ -200,7 +208,7 @@ def _location_options(command: str, options: argparse.Namespace) -> list[str]:
         elif command not in WITHOUT_OUTPUT_DIR:
             words += ["--output-dir", str(output_dir)]
     if getattr(options, "uri", None) is not None and command in WITH_URI:
-        words += ["--uri", str(options.uri)]
+        words += ["--uri", hide_credentials(options.uri)]
     return words
 
 
@@ -218,32 +226,8 @@ def _align(entries: dict[str, str]) -> str:
     return "\n".join(f"  {name:{width}}  {text}" for name, text in entries.items())
 
 
-@contextmanager
-def _current_folder_importable() -> Iterator[None]:
-    """Make a user's modules in the current folder importable, whether started by `python -m` or by the script."""
-    folder = os.getcwd()
-    is_missing = not sys.flags.safe_path and not {"", folder} & set(sys.path)
-    if is_missing:
-        sys.path.append(folder)
-    try:
-        yield
-    finally:
-        if is_missing:
-            sys.path.remove(folder)
-
-
-@contextmanager
-def _raise_on_sigterm() -> Iterator[None]:
-    """Raise `Terminated` in the main thread on SIGTERM, so that a command can clean up."""
-
-    def raise_terminated(signal_number: int, frame: FrameType | None) -> NoReturn:
-        raise Terminated
-
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set a handler
-        yield
-        return
-    previous = signal.signal(signal.SIGTERM, raise_terminated)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+def _expand_home(options: argparse.Namespace) -> None:
+    """Expand a leading `~` in all paths: the shell does not do that in `--output-dir=~/runs`."""
+    for name, value in vars(options).items():
+        if isinstance(value, Path):
+            setattr(options, name, Path(os.path.expanduser(value)))

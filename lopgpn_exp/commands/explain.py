@@ -39,9 +39,8 @@ def execute(options: argparse.Namespace) -> CommandResult:
     run, changed = open_run_and_graph(options)
 
     # Deferred imports: a typo is reported without torch and matplotlib.
-    from rich.console import Console
-
     from lopgpn_exp.evaluation.explanation import explain
+    from lopgpn_exp.report.console import Console
     from lopgpn_exp.report.explanation_report import NodeNames, draw_explanation, render_explanation
     from lopgpn_exp.runs.prediction import class_names, find_node, node_ids
 
@@ -51,7 +50,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
     posterior = run.posterior if changed is None else run.predict(graph)
     explanation = explain(graph, node, posterior=posterior, max_neighbours=options.neighbours, **vars(opinions))
     names = NodeNames(node_ids(graph), class_names(graph, run.num_classes))
-    Console(highlight=False).print(render_explanation(explanation, names, pooled=opinions.pooled))
+    Console().print(render_explanation(explanation, names, pooled=opinions.pooled))
     figure = draw_explanation(explanation, names, graph, title=f"{options.node} · {run.result.title}")
     atomic_write(picture, lambda path: figure.savefig(path, dpi=150))
     return CommandResult([picture])

@@ -40,15 +40,14 @@ def execute(options: argparse.Namespace) -> CommandResult:
     prediction = predict(options)
 
     # Deferred imports: --help works without pandas.
-    from rich.console import Console
-
+    from lopgpn_exp.report.console import Console
     from lopgpn_exp.report.trust_report import render_flag_counts, render_nodes
     from lopgpn_exp.runs.prediction import least_trusted
 
     write_table(options.output, prediction.table)
-    console = Console(highlight=False)
+    console = Console()
 
-    console.print(f"\n{len(prediction.table):,} nodes of {options.run}", markup=False, style="bold")
+    console.print(f"\n{len(prediction.table):,} nodes of {options.run}", style="bold")
     console.print(render_flag_counts(prediction.table["flag"], prediction.limits))
     suspects = least_trusted(prediction, NODES_SHOWN)
     if len(suspects):

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from lopgpn_exp.commands.dispatch import CommandResult
+from lopgpn_exp.commands.shared import print_note
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.runs.archive import pack_runs, unpack_runs
+from lopgpn_exp.runs.archive import DEFAULT_LIMIT_GIB, pack_runs, unpack_runs
 from lopgpn_exp.runs.query import FILTER_COLUMNS
 from lopgpn_exp.runs.storage import check_table_suffix, write_table
 
@@ -32,13 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pack", type=Path, metavar="FILE", help="write these runs to one zip file")
     parser.add_argument("--models", action="store_true", help="with --pack: checkpoints too")
     parser.add_argument("--unpack", type=Path, metavar="FILE", help="extract the runs of a zip file")
+    parser.add_argument(
+        "--max-gib",
+        type=float,
+        default=DEFAULT_LIMIT_GIB,
+        metavar="GIB",
+        help="with --unpack: refuse a file that takes more space when extracted (%(default)g)",
+    )
 
 
 def execute(options: argparse.Namespace) -> CommandResult:
     if options.export is not None:
         check_table_suffix(options.export)
     if options.unpack is not None:
-        num_new, num_existing = unpack_runs(options.unpack, options.output_dir)
+        num_new, num_existing = unpack_runs(options.unpack, options.output_dir, limit_gib=options.max_gib)
         sys.stdout.write(f"{num_new} runs extracted, {num_existing} were there already\n")
         return CommandResult(next_commands=[["results"]])
 
@@ -46,10 +54,12 @@ def execute(options: argparse.Namespace) -> CommandResult:
     from lopgpn_exp.evaluation.statistics import aggregate
     from lopgpn_exp.report.terminal import print_means
     from lopgpn_exp.runs.sweep_folder import label_saved_runs
-    from lopgpn_exp.runs.table import load_results
+    from lopgpn_exp.runs.table import results_table, scan_results, select_rows
 
     filters = {column: values for column in FILTER_COLUMNS if (values := getattr(options, column)) is not None}
-    results = load_results(options.output_dir, **filters)
+    finished, skipped = scan_results(options.output_dir)
+    print_note(skipped.describe())
+    results = select_rows(results_table(finished), **filters)
     if results.empty:
         raise InputError(
             f"no finished run in {options.output_dir / 'runs'} matches",
@@ -60,9 +70,12 @@ def execute(options: argparse.Namespace) -> CommandResult:
         pack_runs(options.pack, options.output_dir, list(results["run_id"]), with_models=options.models)
         sys.stdout.write(f"{len(results)} runs packed\n")
         return CommandResult([options.pack])
+    if options.export is None or options.aggregate:
+        results, unlabelled = label_saved_runs(results, options.output_dir)
+        print_note(unlabelled.describe())
     if options.export is None:
-        print_means(label_saved_runs(results, options.output_dir))
+        print_means(results)
         return CommandResult(next_commands=[["results", "--export", "runs.csv"]])
-    table = aggregate(label_saved_runs(results, options.output_dir)) if options.aggregate else results
+    table = aggregate(results) if options.aggregate else results
     write_table(options.export, table)
     return CommandResult([options.export])

@@ -12,13 +12,14 @@ from hydra.errors import HydraException, InstantiationException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from lopgpn_exp.commands.dispatch import DEFAULT_OUTPUT_DIR, PROGRAM, ArgumentParser, CommandResult
+from lopgpn_exp.commands.dispatch import DEFAULT_OUTPUT_DIR, PROGRAM, CommandResult
+from lopgpn_exp.commands.overrides import prepare_arguments
 from lopgpn_exp.config import default_config_dir
-from lopgpn_exp.config.compose import check_config_dir, register, resolve, translate_error
-from lopgpn_exp.config.plan import RunPlan, config_hints, plan_run
+from lopgpn_exp.config.compose import register, resolve, translate_error
+from lopgpn_exp.config.plan import RunPlan, plan_run
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.sweeps.hydra_plugins import register_plugins
-from lopgpn_exp.tracking import Tracker
+from lopgpn_exp.tracking import FaultTolerantTracker, open_tracker
 
 
 def execute(arguments: list[str]) -> CommandResult:
@@ -26,7 +27,7 @@ def execute(arguments: list[str]) -> CommandResult:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra re-raises errors instead of printing them and exiting
     register()
     register_plugins()
-    sys.argv[:] = [f"{PROGRAM} run", *_move_options_first(arguments)]
+    sys.argv[:] = [f"{PROGRAM} run", *prepare_arguments(arguments)]
     outcomes: list[CommandResult | Exception] = []  # Hydra drops what a job returns, and wraps what it raises
 
     def run_job(config: DictConfig) -> None:
@@ -56,32 +57,21 @@ def _run(plan: RunPlan) -> CommandResult:
         located = locate_run(plan)
         sys.stdout.write(f"{located.run_id}: {'already done' if located.is_finished else 'to do'}\n")
         return CommandResult()
-    tracker = None
-    if plan.tracking.enabled:  # before the run: an unreachable store is reported now, not after an hour of training
-        with config_hints("tracking"):
-            tracker = Tracker(plan.tracking.uri, plan.tracking.experiment, plan.output_dir)
-    outcome = run(plan)
+    tracker: FaultTolerantTracker | None = None
+
+    def connect() -> None:  # an unreachable store is reported now, not after an hour of training
+        nonlocal tracker
+        tracker = open_tracker(plan)
+
+    outcome = run(plan, on_located=connect)
     print_run(outcome.result, folder=outcome.folder, cached=outcome.is_cached)
     if outcome.is_cached:
         sys.stdout.write("To run it again: force=true\n")
     if tracker:
         tracker.add(outcome.folder, outcome.result, plan.config)
-        print_links(tracker.links([plan.dataset]), ui=tracker.ui)
+        print_links(tracker.finish([plan.dataset]), ui=tracker.ui)
     output_dir = [] if plan.output_dir == DEFAULT_OUTPUT_DIR else ["--output-dir", str(plan.output_dir)]
     return CommandResult(next_commands=[["predict", outcome.result.run_id, *output_dir]])
-
-
-def _move_options_first(arguments: list[str]) -> list[str]:
-    """Put -m and --config-dir first: Hydra requires all overrides on one side of them, and people use both."""
-    parser = ArgumentParser(prog=f"{PROGRAM} run", add_help=False, allow_abbrev=False)
-    parser.add_argument("--multirun", "-m", action="store_true")
-    parser.add_argument("--config-dir", "-cd", type=Path)
-    options, rest = parser.parse_known_args(arguments)
-    config_dir: list[str] = []
-    if options.config_dir is not None:
-        check_config_dir(options.config_dir)
-        config_dir = ["--config-dir", str(options.config_dir)]
-    return ["-m"] * options.multirun + config_dir + rest
 
 
 def _is_input_error(error: Exception) -> bool:

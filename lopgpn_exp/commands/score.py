@@ -33,10 +33,9 @@ def execute(options: argparse.Namespace) -> CommandResult:
     if options.export is not None:
         check_table_suffix(options.export)
     # Deferred imports: a wrong option is reported without pandas.
-    from rich.console import Console
-
     from lopgpn_exp.evaluation.metrics.selective import check_shares
     from lopgpn_exp.evaluation.trust import score_flags
+    from lopgpn_exp.report.console import Console
     from lopgpn_exp.report.trust_report import describe_limits, render_reliability, render_selection
 
     check_shares(coverage=options.coverage, risk=options.risk)
@@ -53,11 +52,11 @@ def execute(options: argparse.Namespace) -> CommandResult:
     is_correct = (scored["predicted"] == scored["label"]).to_numpy()
     reliability = score_flags(scored["flag"].to_numpy(), is_correct, is_ood)
     uncertainties = {measure: scored[measure].to_numpy() for measure in prediction.measures}
-    console = Console(highlight=False)
+    console = Console()
     title = f"\n{len(scored):,} labelled nodes of {options.run}, {is_correct.mean():.1%} predicted correctly"
-    console.print(title, style="bold", markup=False)
+    console.print(title, style="bold")
     console.print(render_reliability(reliability))
-    console.print(describe_limits(prediction.limits), style="dim", markup=False)
+    console.print(describe_limits(prediction.limits), style="dim")
     console.print("\nSelective prediction: accepting the least uncertain nodes first", style="bold")
     console.print(render_selection(uncertainties, is_correct, coverage=options.coverage, risk=options.risk))
     if options.export is not None:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import InputError, printable
 from lopgpn_exp.runs.query import ReadTags, find_run
 from lopgpn_exp.tracking import read_tags
 
@@ -22,6 +22,9 @@ RUN_HELP = "RUN is a run id or its beginning, the folder of a run, or an MLflow 
 
 def add_run_argument(parser: argparse.ArgumentParser, *, description: str = "a finished run") -> None:
     parser.add_argument("run", metavar="RUN", help=description)
+    parser.add_argument(
+        "--trust", action="store_true", help="import code that the run names and that is not part of lopgpn_exp"
+    )
     add_uri_option(parser)
 
 
@@ -51,7 +54,7 @@ def tag_reader(options: argparse.Namespace) -> ReadTags:
 
 
 def open_run(options: argparse.Namespace) -> SavedRun:
-    return find_run(options.run, options.output_dir, read_tags=tag_reader(options))
+    return find_run(options.run, options.output_dir, read_tags=tag_reader(options), is_trusted=options.trust)
 
 
 def open_run_and_graph(options: argparse.Namespace) -> tuple[SavedRun, Graph | None]:
@@ -69,7 +72,7 @@ def open_run_and_graph(options: argparse.Namespace) -> tuple[SavedRun, Graph | N
         graph, notes = read_changed_graph(run, options.graph, options.edges)
     except InputError as error:
         raise _in_terms_of_options(error) from None
-    sys.stdout.writelines(f"note: {note}\n" for note in notes)
+    sys.stdout.writelines(f"note: {printable(note)}\n" for note in notes)
     return run, graph
 
 
@@ -92,8 +95,14 @@ def graph_words(options: argparse.Namespace) -> list[str]:
 
 def print_line(text: str) -> None:
     """Print a line at once, also if the output is a file or a pipe."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{printable(text)}\n")
     sys.stdout.flush()
+
+
+def print_note(text: str) -> None:
+    """Print what the user should know about the output on stderr, so that it is seen if stdout is a file."""
+    if text:
+        sys.stderr.write(f"{printable(text)}\n")
 
 
 def _in_terms_of_options(error: InputError) -> InputError:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,10 +14,12 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Overrid
 from hydra.errors import HydraException
 
 from lopgpn_exp.commands.dispatch import CommandResult
+from lopgpn_exp.commands.overrides import quote_overrides
 from lopgpn_exp.config.code_hash import add_code_hash
 from lopgpn_exp.config.compose import compose_config
+from lopgpn_exp.config.credentials import hide_in_text
 from lopgpn_exp.config.plan import plan_run
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import InputError, printable
 from lopgpn_exp.runs.storage import unwritable
 from lopgpn_exp.seeds import derive_seed
 
@@ -33,6 +37,7 @@ The same command continues where it was stopped; a larger --trials adds to the s
 """
 DIRECTIONS: dict[str, Literal["minimize", "maximize"]] = {"val/nll": "minimize", "val/accuracy": "maximize"}
 TRIALS_SHOWN = 5
+MAX_CHOICES = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +66,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
         raise unwritable(options.output_dir, error) from None
     study = optuna.create_study(
         storage=f"sqlite:///{options.output_dir / 'tune.db'}",
-        study_name=options.study or " ".join([options.metric, *sorted(options.overrides), *code_hashes]),
+        study_name=options.study or hide_in_text(" ".join([options.metric, *sorted(options.overrides), *code_hashes])),
         direction=DIRECTIONS[options.metric],
         load_if_exists=True,
     )
@@ -88,7 +93,8 @@ def _optimise(
             metrics = [_evaluate([*fixed, *values], split, options) for split in options.splits]
         except InputError as error:
             failures.append(error)
-            sys.stderr.write(f"\ntrial {trial.number} ({' '.join(values)}) failed: {error}\n")
+            message = f"trial {trial.number} ({' '.join(values)}) failed: {error}"
+            sys.stderr.write(f"\n{printable(message)}\n")
             raise
         return sum(metrics) / len(metrics)
 
@@ -102,7 +108,7 @@ def _optimise(
 def _parse(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
     """Return the fixed overrides, and the searched ones by key."""
     try:
-        parsed: list[Override] = OverridesParser.create().parse_overrides(overrides)
+        parsed: list[Override] = OverridesParser.create().parse_overrides(quote_overrides(overrides, is_sweep=True))
     except HydraException as error:
         raise InputError(
             str(error).partition("\n")[0], expected="overrides of the form key=value, or key=range to search"
@@ -113,12 +119,27 @@ def _parse(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
             "there is nothing to search", expected="at least one range", hint="'model.teleport=interval(0.05,0.5)'"
         )
     for key, sweep in searched.items():
-        if isinstance(sweep, IntervalSweep):
-            low, high = float(sweep.start or 0), float(sweep.end or 0)
-            if low > high or ("log" in sweep.tags and low <= 0):
-                expected = "the smaller end first; above 0 on a logarithmic scale"
-                raise InputError(f"{key} is searched from {low:g} to {high:g}", expected=expected)
+        _check_search(key, sweep)
     return [str(o.input_line) for o in parsed if not o.is_sweep_override()], searched
+
+
+def _check_search(key: str, sweep: Any) -> None:
+    if isinstance(sweep, IntervalSweep):
+        low, high = float(sweep.start or 0), float(sweep.end or 0)
+        if not low <= high or not math.isfinite(high - low) or ("log" in sweep.tags and low <= 0):
+            expected = "the smaller end first, and both finite; above 0 on a logarithmic scale"
+            raise InputError(f"{key} is searched from {low:g} to {high:g}", expected=expected)
+    elif isinstance(sweep, RangeSweep):
+        try:
+            num_values = sum(1 for _ in islice(sweep.range(), MAX_CHOICES + 1))
+        except (HydraException, ValueError, ArithmeticError):  # NaN, or a step of 0
+            expected = "range(start, stop, step) with finite numbers and a step other than 0"
+            raise InputError(f"{key} is not a valid range", expected=expected) from None
+        if not 1 <= num_values <= MAX_CHOICES:
+            shown = "no value" if num_values == 0 else f"more than {MAX_CHOICES:,} values"
+            raise InputError(f"{key} has {shown}", expected=f"1 to {MAX_CHOICES:,}, or an interval")
+    elif not isinstance(sweep, ChoiceSweep):
+        raise InputError(f"{key} cannot be searched", expected="choice(...), range(...) or interval(...)")
 
 
 def _suggest(trial: Any, key: str, sweep: Any) -> Any:
@@ -135,8 +156,9 @@ def _evaluate(overrides: list[str], split: int, options: argparse.Namespace) -> 
     """Return the metric of one run; a run that is finished already costs nothing."""
     from lopgpn_exp.runs.execute import run  # deferred import: --help works without torch
 
-    settings = [f"split.index={split}", "ood=none", "trainer.progress=false", f"output_dir={options.output_dir}"]
-    config = compose_config([*overrides, *settings], config_dir=options.config_dir)
+    settings = [f"split.index={split}", "ood=none", "trainer.progress=false"]
+    values = {"output_dir": str(options.output_dir)}
+    config = compose_config([*overrides, *settings], config_dir=options.config_dir, values=values)
     return run(plan_run(config)).result.metrics[options.metric]
 
 
@@ -153,4 +175,4 @@ def _print_best(study: Any, metric: str) -> None:
     ranked = sorted(finished, key=lambda trial: trial.value, reverse=DIRECTIONS[metric] == "maximize")
     for trial in ranked[:TRIALS_SHOWN]:
         values = " ".join(f"{key}={value}" for key, value in trial.params.items())
-        sys.stdout.write(f"{metric} {trial.value:.4f}  {values}\n")
+        sys.stdout.write(f"{metric} {trial.value:.4f}  {printable(values)}\n")

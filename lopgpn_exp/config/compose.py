@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,17 +12,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins import file_config_source
+from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
+from hydra.plugins.config_source import ConfigResult
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from lopgpn_exp.config import default_config_dir
-from lopgpn_exp.config.schema import RunConfig
+from lopgpn_exp.config.safe_yaml import parse_yaml
+from lopgpn_exp.config.schema import PATH_KEYS, RunConfig
 from lopgpn_exp.errors import InputError, nearest
 
 ENTRY_POINT_GROUP = "lopgpn_exp.conf"  # of packages with configs: any name = the import path of their folder
@@ -39,10 +44,24 @@ class UserConfigs(SearchPathPlugin):
             search_path.append(provider=point.name, path=f"pkg://{point.value}")
 
 
+class FileConfigSource(file_config_source.FileConfigSource):
+    """Checks a config file that is not ours before Hydra reads it. The name is the one that Hydra has registered."""
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        path = Path(self.path) / self._normalize_file_name(config_path)
+        if not path.resolve().is_relative_to(default_config_dir()):
+            try:
+                parse_yaml(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise InputError(f"{path} cannot be read ({error})", expected="a config file in YAML") from None
+        return super().load_config(config_path)
+
+
 def register() -> None:
     """Tell Hydra about the schema and the user's configs, before it composes anything."""
     ConfigStore.instance().store(name="schema", node=RunConfig)
     Plugins.instance().register(UserConfigs)
+    SourcesRegistry.instance().types[FileConfigSource.scheme()] = FileConfigSource
 
 
 def compose_config(
@@ -80,13 +99,21 @@ def resolve(config: Any) -> dict[str, Any]:
     """Return a config as plain values, after checking its keys and types against the schema.
 
     Args:
-        config: as composed by Hydra, or as read from the `config.yaml` of a run.
+        config: as composed by Hydra, or as read from the `config.yaml` of a run. The latter must not refer to anything:
+            resolving `${oc.env:NAME}` would show the environment of this process to whoever wrote the file.
     """
     try:
-        node = config if isinstance(config, DictConfig) else OmegaConf.create(config)
-        content = OmegaConf.to_container(node, resolve=True)
+        if isinstance(config, DictConfig):
+            config = OmegaConf.to_container(config, resolve=True)
+        elif not isinstance(config, Mapping):
+            raise InputError(f"the config is a {type(config).__name__}", expected="a mapping of groups and values")
+        elif "${" in repr(config):
+            raise InputError("the config contains ${...}", expected="values only")
         with translate_errors():
-            checked = OmegaConf.merge(OmegaConf.structured(RunConfig), content)
+            checked = OmegaConf.merge(OmegaConf.structured(RunConfig), config)
+            for key in PATH_KEYS:
+                if isinstance(path := OmegaConf.select(checked, key), str):
+                    OmegaConf.update(checked, key, os.path.expanduser(path))
         return cast(dict[str, Any], OmegaConf.to_container(checked, throw_on_missing=True))
     except OmegaConfBaseException as error:
         raise InputError(str(error).partition("\n")[0], expected="a complete config: see --cfg job") from None
@@ -131,6 +158,9 @@ def translate_error(error: Exception) -> InputError:
     if isinstance(cause, OmegaConfBaseException) and cause.full_key:
         return _translate_key_error(cause)
     first_line = str(error).strip().partition("\n")[0]
+    if first_line.startswith("Ambiguous value"):  # several values, but no sweep
+        expected = "one value; several are a sweep: add -m. A value with a comma in quotes: \"key='a,b'\""
+        return InputError(first_line, expected=expected)
     return InputError(first_line, expected="overrides of the form group=option or group.key=value")
 
 

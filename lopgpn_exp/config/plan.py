@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from lopgpn_exp.config.code_hash import add_code_hash
+from lopgpn_exp.config.credentials import hide_credentials
+from lopgpn_exp.config.limits import REQUIRED_KEYS, check_structure, check_trainer
 from lopgpn_exp.config.schema import OptimizerConfig, RunConfig, Stage, TrackingConfig, TrainerConfig
 from lopgpn_exp.config.signature import call_options, check_model_class, check_options, check_value, import_callable
 from lopgpn_exp.data.root import data_root
@@ -24,15 +25,7 @@ from lopgpn_exp.seeds import derive_seed, seeded
 if TYPE_CHECKING:
     from lopgpn_exp.graph import Graph
 
-MAX_THREADS = 1024
 UNIVERSAL_ACCELERATORS = ("auto", "cpu")  # available on every machine
-# What a group's file must contain, whatever its _target_ takes.
-REQUIRED_KEYS = {
-    "model": ("name", "_target_"),
-    "dataset": ("name", "left_out_classes", "_target_"),
-    "split": ("name", "index", "_target_"),
-    "ood": ("name", "stage", "_target_"),
-}
 
 
 @dataclass(frozen=True)
@@ -40,7 +33,8 @@ class RunPlan:
     """A checked config, ready to be run. No data has been read yet.
 
     Args:
-        config: the whole config as plain values, which is what a run's `config.yaml` keeps.
+        config: the whole config as plain values, which is what a run's `config.yaml` keeps. It has no credentials:
+            only `tracking` has the real address of the store.
         read_dataset: reads the dataset, without a split.
         split_dataset: assigns the nodes of the dataset to train, validation and test.
         change_graph: applies the scenario.
@@ -109,21 +103,26 @@ class RunGraphs:
 
 @contextmanager
 def config_hints(group: str) -> Iterator[None]:
-    """Add to an error of the layers below how to set the parameter that it names: `model.teleport=0.1`."""
+    """Add to an error of the layers below how to set the parameter that it names: `model.teleport=0.1`.
+
+    Args:
+        group: the group that the parameter belongs to; empty if its name is complete.
+    """
     try:
         yield
     except InputError as error:
         if error.hint or not error.parameter:
             raise
         is_root_key = any(field.name == error.parameter for field in fields(RunConfig))
-        key = error.parameter if is_root_key else f"{group}.{error.parameter}"
+        key = f"{group}.{error.parameter}" if group and not is_root_key else error.parameter
         value = "VALUE" if error.suggestion is None else error.suggestion
         raise error.with_hint(f"{key}={value}") from None
 
 
 def plan_run(config: Mapping[str, Any]) -> RunPlan:
     """Check the values of a config from `resolve` and return the plan of its run."""
-    _check_structure(config)
+    with config_hints(""):
+        check_structure(config)
     dataset, split, ood, model = (dict(config[group]) for group in ("dataset", "split", "ood", "model"))
     trainer = _plan_trainer(config["trainer"])
     optimizer = model.pop("optimizer", {})
@@ -147,43 +146,22 @@ def plan_run(config: Mapping[str, Any]) -> RunPlan:
         checkpoint=Path(config["checkpoint"]) if config["checkpoint"] else None,
         force=config["force"],
         dry_run=config["dry_run"],
-        config={**config} | {group: add_code_hash(config[group], group) for group in ("model", "ood")},
+        config={**config, "tracking": _hide_tracking_credentials(config["tracking"])}
+        | {group: add_code_hash(config[group], group) for group in REQUIRED_KEYS},
         read_dataset=_plan_dataset(dataset, config["data_root"]),
         split_dataset=_plan_split(split),
         change_graph=change_graph,
     )
 
 
-def _check_structure(config: Mapping[str, Any]) -> None:
-    for group, required in REQUIRED_KEYS.items():
-        node = config[group]
-        missing = [key for key in required if not isinstance(node, Mapping) or key not in node]
-        if missing:
-            raise InputError(
-                f"{group}.{missing[0]} is missing", expected=f"one of the files in conf/{group}", hint=f"{group}=..."
-            )
-        if not re.fullmatch(r"[\w.-]+", str(node["name"] or "")) or str(node["name"]).startswith("."):
-            raise InputError(f"{group}.name is {node['name']!r}", expected="letters, digits, '_', '-' and '.'")
-    for key, smallest in (("init", 0), ("inits", 1)):
-        if config[key] < smallest:
-            raise InputError(f"{key} is {config[key]}", expected=f"{smallest} or more", hint=f"{key}={smallest}")
-    if not config["output_dir"]:
-        raise InputError("output_dir is empty", expected="a folder", hint="output_dir=outputs")
+def _hide_tracking_credentials(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {**node, "uri": node["uri"] and hide_credentials(node["uri"])}
 
 
 def _plan_trainer(node: Mapping[str, Any]) -> TrainerConfig:
     trainer = TrainerConfig(**node)
-    for key in ("max_epochs", "patience", "validate_every", "threads"):
-        if getattr(trainer, key) < 1:
-            raise InputError(f"trainer.{key} is {node[key]}", expected="1 or more", hint=f"trainer.{key}=1")
-    if trainer.threads > MAX_THREADS:
-        raise InputError(f"trainer.threads is {trainer.threads}", expected=f"at most {MAX_THREADS}")
-    if trainer.validate_every > trainer.max_epochs:
-        raise InputError(
-            f"trainer.validate_every is {trainer.validate_every} and trainer.max_epochs {trainer.max_epochs}",
-            expected="at least one validation, which chooses the best state",
-            hint=f"trainer.validate_every={trainer.max_epochs}",
-        )
+    with config_hints(""):
+        check_trainer(trainer)
     if trainer.accelerator not in UNIVERSAL_ACCELERATORS:
         from lopgpn_exp.training import check_accelerator  # deferred import: Lightning is slow to import
 

@@ -17,6 +17,8 @@ KEYS_WITHOUT_EFFECT = frozenset(
         *("inits", "output_dir", "data_root", "force", "dry_run"),
     }
 )
+# Paths, in which a leading `~` is the user's home folder.
+PATH_KEYS = ("output_dir", "data_root", "checkpoint", "dataset.path", "dataset.edges")
 # Tables average over splits and initialisations, so these are not part of a label either.
 LABEL_IGNORED_KEYS = KEYS_WITHOUT_EFFECT | {"split.index", "init"}
 

@@ -15,6 +15,7 @@ from lopgpn_exp.targets import import_target
 
 # Keys of every group with a `_target_` that are not options: see `code_hash`.
 RESERVED_KEYS = ("_target_", "code_version", "code_hash")
+MAX_INTEGER = 10**15 - 1  # exact as a float, and within 64 bits
 
 
 def import_callable(target: Any, path: str) -> Callable[..., Any]:
@@ -61,7 +62,7 @@ def call_options(
     """Return the callable that `_target_` names and its checked keyword arguments.
 
     Args:
-        path: where the group stands in the config, for messages.
+        path: where the group stands in the config, for messages; empty for options that are not part of a config.
         extra_keys: keys of the group that are not arguments, such as `name`.
         injected: arguments that the framework passes itself, which a config must not set.
     """
@@ -72,10 +73,11 @@ def call_options(
     options = check_options(options, types, path=path, target=node["_target_"])
     required = {key for key, parameter in parameters.items() if parameter.default is inspect.Parameter.empty}
     if missing := sorted(required - set(options) - set(injected)):
+        key = _join(path, missing[0])
         raise InputError(
-            f"{path}.{missing[0]} is not set",
+            f"{key} is not set",
             expected=f"a value, which {node['_target_']} requires",
-            hint=f"+{path}.{missing[0]}=VALUE",
+            hint=f"+{key}=VALUE" if path else f"{key}=VALUE",
         )
     return target, options
 
@@ -87,11 +89,11 @@ def check_options(options: Mapping[str, Any], types: Mapping[str, Any], *, path:
         if key not in types:
             close = nearest(key, sorted(types))
             raise InputError(
-                f"{path}.{key} is not an option of {target}",
+                f"{_join(path, key)} is not an option of {target}",
                 expected="one of " + ", ".join(sorted(types)),
-                hint=f"{path}.{close}={value}" if close else "",
+                hint=f"{_join(path, close)}={value}" if close else "",
             )
-        checked[key] = check_value(value, types[key], f"{path}.{key}")
+        checked[key] = check_value(value, types[key], _join(path, key))
     return checked
 
 
@@ -99,6 +101,8 @@ def check_value(value: Any, annotation: Any, path: str) -> Any:
     """Return `value` if it has the annotated type. An int passes for a float; nothing else is converted."""
     if annotation in (inspect.Parameter.empty, Any):
         return value
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise InputError(f"{path} is {value}", expected="a whole number of at most 15 digits")
     try:
         return TypeAdapter(annotation, config=ConfigDict(strict=True)).validate_python(value)
     except ValidationError:
@@ -106,6 +110,10 @@ def check_value(value: Any, annotation: Any, path: str) -> Any:
         raise InputError(
             f"{path} is {value!r}", expected=_describe(annotation), hint=f"{path}={close}" if close else ""
         ) from None
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
 
 
 def _raised_at(error: Exception) -> str:
@@ -122,10 +130,13 @@ def _parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         constructors = [vars(cls)["__init__"] for cls in target.__mro__ if "__init__" in vars(cls)]
     result: dict[str, inspect.Parameter] = {}
     for constructor in constructors:
-        parameters = list(inspect.signature(constructor).parameters.values())
+        try:
+            parameters = list(inspect.signature(constructor).parameters.values())
+        except ValueError as error:  # some functions that are built in
+            raise InputError(str(error), expected="a class or function with named parameters") from None
         try:
             hints = get_type_hints(constructor)
-        except NameError:  # imported for type checkers only: such a value is not checked
+        except (NameError, TypeError):  # imported for type checkers only, or no function: such values are not checked
             hints = {parameter.name: Any for parameter in parameters}
         for parameter in parameters[1:] if inspect.isclass(target) else parameters:
             is_named = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)

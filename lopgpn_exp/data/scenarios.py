@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lopgpn_exp.errors import InputError, check_parameter
+from lopgpn_exp.errors import InputError, check_in_range, check_parameter
 from lopgpn_exp.graph import Graph, Part
 
 
@@ -62,6 +62,7 @@ def feature_dropout(graph: Graph, *, fraction: float = 0.1, probability: float =
 
 def feature_noise(graph: Graph, *, fraction: float = 0.1, scale: float = 1.0, seed: int) -> Graph:
     """Add Gaussian noise to the features of some nodes. Paper: Sec. 5.3, as its text describes it."""
+    check_in_range("scale", scale, low=0, high=1e6, suggestion=1.0)
     return _perturb(graph, fraction, seed, lambda x, generator: x + scale * torch.randn(x.shape, generator=generator))
 
 

@@ -8,6 +8,8 @@ import torch
 from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.graph import Graph, Part
 
+PURPOSES = {"train": "training", "val": "validation", "test": "testing"}
+
 
 class OneSplitError(InputError):
     """The dataset ships a single split, so the requested split index does not exist. A sweep over splits skips it."""
@@ -25,13 +27,14 @@ def random_split(
 ) -> Graph:
     """Split each class at random, seeded by `index` alone: all models see the same `count` splits.
 
-    Fractions are relative to the size of the class. Each class has at least one node in each part; the test part
-    absorbs rounding.
+    Fractions are relative to the size of the class, and those of training, validation and testing are more than 0. Each
+    class has at least one node in each of these parts; the test part absorbs rounding.
     Deviation: the paper's public code applies each fraction to the nodes that remain, which gives 5 / 14.2 / 64.6 % and
     leaves the others unused (`train=0.05 val=0.1425 test=0.646 unused=0.1615`).
     """
     _check_index(index, count)
     _check_fractions(train=train, val=val, test=test, unused=unused)
+    unlabelled = "-1" if graph.legend is None else graph.legend.unlabelled
     rng = np.random.default_rng([0x5B117, index])
     part = torch.full((graph.num_nodes,), Part.NONE, dtype=torch.int8)
     for label in range(graph.num_classes):
@@ -41,7 +44,7 @@ def random_split(
             raise InputError(
                 f"class {graph.class_name(label)} has {size} node(s)",
                 expected="at least 3: one each for training, validation and testing",
-                hint="merge rare classes, or mark their nodes as unlabelled (-1)",
+                hint=f"merge rare classes, or mark their nodes as unlabelled ({unlabelled})",
             )
         num_train = max(1, min(round(train * size), size - 2))
         num_val = max(1, min(round(val * size), size - num_train - 1))
@@ -95,13 +98,20 @@ def _check_index(index: int, count: int) -> None:
 
 def _check_fractions(**fractions: float) -> None:
     total = sum(fractions.values())
-    is_negative = any(fraction < 0 for fraction in fractions.values())
-    if is_negative or not math.isclose(total, 1.0, abs_tol=1e-6):
-        shown = " + ".join(f"{name} {fraction:g}" for name, fraction in fractions.items())
-        remainder = round(1 - total + fractions["test"], 6)
-        has_suggestion = not is_negative and remainder > 0
+    shown = " + ".join(f"{name} {fraction:g}" for name, fraction in fractions.items())
+    what = f"the split's fractions are {shown} = {total:g}"
+    if not all(fraction >= 0 for fraction in fractions.values()):  # NaN is not
+        raise InputError(what, expected="no negative fraction, and a sum of 1")
+    if empty := [name for name in ("train", "val", "test") if fractions[name] == 0]:
         raise InputError(
-            f"the split's fractions are {shown} = {total:g}",
+            f"{what}: no nodes for {' and '.join(PURPOSES[name] for name in empty)}",
+            expected="more than 0 for each of train, val and test, and a sum of 1, such as 0.6, 0.2 and 0.2",
+        )
+    if not math.isclose(total, 1.0, abs_tol=1e-6):
+        remainder = round(1 - total + fractions["test"], 6)
+        has_suggestion = remainder > 0
+        raise InputError(
+            what,
             expected="no negative fraction, and a sum of 1",
             parameter="test" if has_suggestion else "",
             suggestion=remainder if has_suggestion else None,

@@ -3,6 +3,12 @@
 Nothing here depends on models or training. Metrics of arrays are in `evaluation.metrics`.
 """
 
-from lopgpn_exp.evaluation.evaluate import Evaluation, evaluate, select_test_nodes, tabulate_predictions
+from lopgpn_exp.evaluation.evaluate import (
+    Evaluation,
+    check_node_table,
+    evaluate,
+    select_test_nodes,
+    tabulate_predictions,
+)
 
-__all__ = ["Evaluation", "evaluate", "select_test_nodes", "tabulate_predictions"]
+__all__ = ["Evaluation", "check_node_table", "evaluate", "select_test_nodes", "tabulate_predictions"]

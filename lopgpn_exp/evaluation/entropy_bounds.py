@@ -60,6 +60,11 @@ def measure_tightness(
         max_nodes: number of test nodes to draw; None: all.
         num_draws: number of Monte Carlo draws per node.
     """
+    if len(predictions) != len(posterior.mean):
+        raise InputError(
+            f"the table of predictions has {len(predictions):,} nodes, and the graph {len(posterior.mean):,}",
+            expected="the table of the same graph",
+        )
     nodes, num_test = sample_test_nodes(predictions, max_nodes, seed=seed)
     mixture = posterior[torch.tensor(nodes["node"].to_numpy())]
     estimate = mixture.entropy_exact(num_draws=num_draws, seed=seed)

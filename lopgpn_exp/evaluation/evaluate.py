@@ -93,6 +93,22 @@ def tabulate_predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def check_node_table(table: pd.DataFrame) -> None:
+    """Raise a ValueError unless a table of nodes, as read from a file, has the columns and types of a valid one."""
+    types = pd.api.types
+    if missing := [name for name in NODE_COLUMNS[:6] if name not in table]:
+        raise ValueError(f"there is no column {missing[0]!r}")
+    if not all(types.is_integer_dtype(table[name]) for name in ("node", "label", "predicted")):
+        raise ValueError("nodes or classes are not whole numbers")
+    if not types.is_bool_dtype(table["is_ood"]) or not table["part"].isin([part.name.lower() for part in Part]).all():
+        raise ValueError("is_ood or part has other values than expected")
+    if not (table["node"] == np.arange(len(table))).all():
+        raise ValueError("the nodes are not numbered in order")
+    for name in ("confidence", *find_measures(table)):
+        if not types.is_float_dtype(table[name]) or not np.isfinite(table[name]).all():
+            raise ValueError(f"{str(name)[:40]!r} has values that are not finite numbers")
+
+
 def find_measures(table: pd.DataFrame) -> list[str]:
     """Return the columns of a table of nodes that are measures."""
     return [column for column in table.columns if column not in NODE_COLUMNS]

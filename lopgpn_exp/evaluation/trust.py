@@ -71,7 +71,9 @@ def fit_limits(
     if measure is not None:
         unknown_above = float(np.quantile(validation[measure], 1 - unknown, method="higher"))
         familiar = validation[validation[measure] <= unknown_above]
-    aleatoric = next(name for name in ALEATORIC if name in validation)
+    aleatoric = next((name for name in ALEATORIC if name in validation), None)
+    if aleatoric is None:
+        raise InputError("the table of nodes has no aleatoric measure", expected=f"one of {', '.join(ALEATORIC)}")
     ambiguous_above, reached, nodes = _fit_largest_limit(
         familiar[aleatoric].to_numpy(), (familiar["predicted"] == familiar["label"]).to_numpy(), accuracy
     )

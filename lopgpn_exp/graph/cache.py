@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lopgpn_exp.graph.graph import fingerprint
+from lopgpn_exp.scratch import partial_path
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ def load_or_compute(cache_dir: Path | None, name: str, compute: Callable[[], Arr
 
 def _store(path: Path, arrays: Arrays) -> None:
     """Write atomically: a killed process or a full disk leaves no incomplete file under the final name."""
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.npz")
+    temporary = partial_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(temporary, **arrays, digest=np.array(_digest(arrays)))  # type: ignore[arg-type]
@@ -51,15 +52,19 @@ def _load(path: Path) -> Arrays | None:
         return None
     try:
         # An explicit file handle, because numpy leaves its own open if the archive is damaged.
-        with path.open("rb") as file, np.load(file) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.zip.infolist()):
+                raise ValueError("compressed, which this program does not write")  # a small file could fill the memory
             arrays = {key: archive[key] for key in archive.files}
         if str(arrays.pop("digest")) != _digest(arrays):
-            raise ValueError("wrong checksum")
+            raise ValueError("wrong checksum: damaged, or written by an earlier version")
         return arrays
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        log.warning("cannot read the cache file %s (%s): recomputing its content", path, error)
+    except Exception as error:  # numpy, zipfile and its decoders raise many types, and all can be recomputed
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        log.warning("cannot read the cache file %s (%s): recomputing its content", path, reason)
         return None
 
 
 def _digest(arrays: Arrays) -> str:
-    return fingerprint(arrays[key] for key in sorted(arrays))
+    """Return a hash of the names, types, shapes and values of arrays."""
+    return fingerprint([np.array(sorted(arrays)), *(arrays[key] for key in sorted(arrays))])

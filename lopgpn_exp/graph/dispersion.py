@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lopgpn_exp.errors import check_parameter
+from lopgpn_exp.errors import check_in_range, check_parameter
 from lopgpn_exp.graph.matrix import SparseMatrix
 
 Scheme = Literal["recursion", "power"]
@@ -64,5 +64,6 @@ class _Disperse(torch.autograd.Function):
 
 def check_dispersion(*, num_steps: int, teleport: float) -> None:
     """Raise an InputError if an option of `Dispersion` is out of range."""
-    check_parameter("num_steps", num_steps, num_steps >= 0, expected="0 or more", suggestion=10)
+    reason = "each step multiplies by the graph once"
+    check_in_range("num_steps", num_steps, low=0, high=10_000, reason=reason, suggestion=10)
     check_parameter("teleport", teleport, 0 < teleport <= 1, expected="more than 0, at most 1", suggestion=0.1)

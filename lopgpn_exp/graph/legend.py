@@ -22,6 +22,7 @@ class Legend:
         scaling: the scaling of `lopgpn_exp.data.files` that was applied to the features.
         shift, scale: what was subtracted from each column, and what the result was divided by; another version of the
             file is scaled in the same way. None if features are unscaled or scaled by row.
+        unlabelled: what stands in the file for the label of a node whose class is unknown. Used in messages only.
     """
 
     nodes: Shaped[np.ndarray, " nodes"]
@@ -30,6 +31,7 @@ class Legend:
     scaling: str = "none"
     shift: Float[np.ndarray, " features"] | None = None
     scale: Float[np.ndarray, " features"] | None = None
+    unlabelled: str = "-1"
 
     def fingerprint_text(self) -> str:
         """Return the text that the fingerprint of a graph includes: names and scaling affect the files of a run."""
@@ -47,12 +49,25 @@ class Legend:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Legend:
-        """Return the legend that `to_json` stored, without nodes."""
-        return cls(
-            nodes=np.empty(0, dtype=object),
-            classes=tuple(map(str, stored["classes"])),
-            features=tuple(map(str, stored["features"])),
-            scaling=str(stored["scaling"]),
-            shift=None if stored["shift"] is None else np.asarray(stored["shift"], dtype=np.float64),
-            scale=None if stored["scale"] is None else np.asarray(stored["scale"], dtype=np.float64),
-        )
+        """Return the legend that `to_json` stored, without nodes.
+
+        Raises:
+            ValueError, KeyError, TypeError: if it is something else.
+        """
+        classes, features = stored["classes"], stored["features"]
+        if not all(isinstance(names, list) and all(isinstance(n, str) for n in names) for names in (classes, features)):
+            raise ValueError("classes or features are not lists of names")
+        shift, scale = (_read_numbers(stored, key, len(features)) for key in ("shift", "scale"))
+        if (shift is None) != (scale is None):
+            raise ValueError("only one of shift and scale is given")
+        nodes = np.empty(0, dtype=object)
+        return cls(nodes, tuple(classes), tuple(features), str(stored["scaling"]), shift, scale)
+
+
+def _read_numbers(stored: Mapping[str, Any], key: str, count: int) -> Float[np.ndarray, " features"] | None:
+    if stored[key] is None:
+        return None
+    numbers = np.asarray(stored[key], dtype=np.float64)
+    if numbers.shape != (count,) or not np.isfinite(numbers).all():
+        raise ValueError(f"{key} is not a finite number for each of {count} features")
+    return numbers

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from lopgpn_exp.errors import InputError, check_parameter
+from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import DenseMatrix, Graph, Matrix, Part, SparseMatrix
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.posterior import Posterior
@@ -179,9 +179,3 @@ def to_feature_matrix(features: Float[Tensor, "nodes features"]) -> Matrix:
     """Return the features as a sparse or a dense matrix, whichever is faster to multiply with weights."""
     density = torch.count_nonzero(features).item() / features.numel()
     return SparseMatrix(sp.csr_array(features.numpy())) if density < SPARSE_FEATURES_BELOW else DenseMatrix(features)
-
-
-def check_in_range(parameter: str, value: float, *, low: float, high: float = float("inf"), suggestion: float) -> None:
-    """Raise an InputError unless `low <= value <= high`."""
-    expected = f"{low:g} or more" if high == float("inf") else f"{low:g} to {high:g}"
-    check_parameter(parameter, value, low <= value <= high, expected=expected, suggestion=suggestion)

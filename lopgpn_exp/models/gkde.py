@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from scipy.sparse.csgraph import connected_components
 
+from lopgpn_exp.errors import check_in_range
 from lopgpn_exp.graph import adjacency_matrix
-from lopgpn_exp.models.base import ClosedFormModel, FitData, check_in_range
+from lopgpn_exp.models.base import ClosedFormModel, FitData
 from lopgpn_exp.posterior import Dirichlet
 
 # A training node that is further away adds less than 6e-15 to an alpha whose precision is 6e-8 in float32.
@@ -35,7 +36,8 @@ class GKDE(ClosedFormModel):
 
     def __init__(self, *, num_features: int, num_classes: int, max_hops: int = 10) -> None:
         super().__init__(num_classes=num_classes)
-        check_in_range("max_hops", max_hops, low=0, suggestion=10)
+        reason = "each hop visits the neighbours of all nodes reached"
+        check_in_range("max_hops", max_hops, low=0, high=10_000, reason=reason, suggestion=10)
         self.max_hops = max_hops
 
     def fit_nodes(self, data: FitData) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lopgpn_exp.errors import check_in_range
 from lopgpn_exp.graph import Graph, Matrix, Scheme, ppr_matrix
 from lopgpn_exp.graph.ppr import check_ppr
-from lopgpn_exp.models.base import check_in_range, to_feature_matrix
+from lopgpn_exp.models.base import to_feature_matrix
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.models.posterior_network import PosteriorNetwork
 from lopgpn_exp.posterior import DirichletMixture
@@ -50,7 +52,7 @@ class LOPGPN(PosteriorNetwork):
     ) -> None:
         super().__init__(**network)
         check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
-        check_in_range("memory_limit_gib", memory_limit_gib, low=0, suggestion=8.0)
+        check_in_range("memory_limit_gib", memory_limit_gib, low=0, high=inf, suggestion=8.0)
         self.ppr_options: dict[str, Any] = {
             "num_steps": num_steps,
             "teleport": teleport,

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lopgpn_exp.models.base import ClosedFormModel, FitData, check_in_range
+from lopgpn_exp.errors import check_in_range
+from lopgpn_exp.models.base import ClosedFormModel, FitData
 from lopgpn_exp.models.gp import (
     InducingPoints,
     MaternKernel,
@@ -77,20 +78,24 @@ class MaternGGP(ClosedFormModel):
         eigen_tolerance: float = 1e-6,
     ) -> None:
         super().__init__(num_classes=num_classes)
-        for parameter, value, low, suggestion in (
-            ("num_eigenpairs", num_eigenpairs, 1, 500),
-            ("nu", nu, 1e-3, 1.5),
-            ("kappa", kappa, 1e-3, 5.0),
-            ("sigma_f", sigma_f, 1e-4, 1.0),
-            ("quadrature_points", quadrature_points, 1, 20),
-            ("max_steps", max_steps, 1, 5000),
-            ("adam_steps", adam_steps, 1, 20_000),
-            ("max_inducing", max_inducing, 0, 2000),
-            ("epochs", epochs, 1, 40),
-            ("batch_size", batch_size, 1, 1024),
+        for parameter, value, low, high, reason, suggestion in (
+            ("num_eigenpairs", num_eigenpairs, 1, 1_000_000, "each has one value per node", 500),
+            ("nu", nu, 1e-3, None, "", 1.5),
+            ("kappa", kappa, 1e-3, None, "", 5.0),
+            ("sigma_f", sigma_f, 1e-4, None, "", 1.0),
+            ("epsilon", epsilon, 1e-12, 0.5, "", 1e-3),
+            ("quadrature_points", quadrature_points, 1, 1000, "each node is evaluated at all points", 20),
+            ("bound_tolerance", bound_tolerance, 0, 1, "it is a fraction of the bound", 1e-5),
+            ("max_steps", max_steps, 1, 1_000_000, "each step evaluates the whole bound", 5000),
+            ("adam_steps", adam_steps, 1, 10_000_000, "each step evaluates the whole bound", 20_000),
+            ("adam_learning_rate", adam_learning_rate, 1e-12, None, "", 1e-3),
+            ("max_inducing", max_inducing, 0, 50_000, "the covariance has its square of entries", 2000),
+            ("epochs", epochs, 1, 1_000_000, "each epoch visits every training node", 40),
+            ("batch_size", batch_size, 1, 1_000_000_000, "a batch is held in memory", 1024),
+            ("learning_rate", learning_rate, 1e-12, None, "", 0.1),
+            ("eigen_tolerance", eigen_tolerance, 1e-12, 1, "eigenvectors have length 1", 1e-6),
         ):
-            check_in_range(parameter, value, low=low, suggestion=suggestion)
-        check_in_range("epsilon", epsilon, low=1e-12, high=0.5, suggestion=1e-3)
+            check_in_range(parameter, value, low=low, high=high, reason=reason, suggestion=suggestion)
         self.num_eigenpairs, self.eigen_tolerance = num_eigenpairs, eigen_tolerance
         self.kernel_values = {"nu": nu, "kappa": kappa, "sigma_f": sigma_f}
         self.likelihood = (

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from lopgpn_exp.errors import check_in_range
 from lopgpn_exp.graph import Matrix
-from lopgpn_exp.models.base import GradientModel, check_in_range
+from lopgpn_exp.models.base import GradientModel
 from lopgpn_exp.models.layers import Encoder, FlowKind, build_flow
 
 # Log-evidence is clamped to +-30: beyond exp(30) = 1e13, sums of pseudo-counts in float32 lose all digits.
@@ -45,8 +46,10 @@ class PosteriorNetwork(GradientModel):
         entropy_weight: float = 1e-4,
     ) -> None:
         super().__init__()
-        check_in_range("latent_dim", latent_dim, low=1, suggestion=16)
-        check_in_range("flow_layers", flow_layers, low=1, suggestion=10)
+        reason = "every class has a flow on the latent space"
+        check_in_range("latent_dim", latent_dim, low=1, high=4096, reason=reason, suggestion=16)
+        reason = "layers are applied one after the other, for every class"
+        check_in_range("flow_layers", flow_layers, low=1, high=1000, reason=reason, suggestion=10)
         check_in_range("entropy_weight", entropy_weight, low=0, suggestion=1e-4)
         self.encoder = Encoder(num_features, hidden_dim, latent_dim, dropout=dropout)
         self.flow = build_flow(flow, num_classes=num_classes, dim=latent_dim, num_layers=flow_layers)

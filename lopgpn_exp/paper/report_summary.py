@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from rich.console import Console
-
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.paper.audit import CLOSE, DIFFERENT, NOT_FROM_PUBLIC_CODE, VERDICTS, WITHIN_NOISE, count_verdicts
 from lopgpn_exp.paper.claims.evidence import FAILS, HOLDS, PARTLY
 from lopgpn_exp.paper.paper_report import PaperReport
+from lopgpn_exp.report.console import Console
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
 from lopgpn_exp.report.terminal import new_table, print_table
 
@@ -20,7 +19,7 @@ MARKERS = "<!-- audit -->", "<!-- /audit -->"
 
 def print_report(report: PaperReport) -> None:
     """Print the verdicts by model, the claims, and what is missing."""
-    console = Console(highlight=False)
+    console = Console()
     columns = ["model", *VERDICTS, "median difference"]
     table = new_table(columns, left=["model"], title="Printed cells of the paper's table")
     counts = count_verdicts(report.audit[report.audit["printed"]], "model")
@@ -32,7 +31,7 @@ def print_report(report: PaperReport) -> None:
     print_table(table)
     console.print()
     for claim in report.claims:
-        console.print(f"  {claim.verdict:14} {claim.name}", markup=False, soft_wrap=True)
+        console.print(f"  {claim.verdict:14} {claim.name}", soft_wrap=True)
     datasets = set(report.runs.main["dataset"])
     if missing := [name for dataset, name in DATASET_NAMES.items() if dataset not in datasets]:
         console.print(f"\nLeft out, without finished runs: {', '.join(missing)}")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from joblib import cpu_count
@@ -27,7 +28,7 @@ from lopgpn_exp.paper.runs_file import StoredRuns, load_runs, merge_runs, save_r
 from lopgpn_exp.records import Attempt, Job
 from lopgpn_exp.report.names import DATASET_NAMES
 from lopgpn_exp.runs.table import read_results
-from lopgpn_exp.sweeps.executors import parallel_executor
+from lopgpn_exp.sweeps.executors import execute_in_parallel
 from lopgpn_exp.sweeps.run_sweep import run_sweep
 
 
@@ -50,7 +51,8 @@ def run_missing(options: ReproductionOptions) -> list[Attempt]:
         jobs = [job for job in jobs if job.run_id not in stored_ids]
         _print(f"{options.runs_file} contains {len(stored_ids)} runs, which are not run again.")
     start = time.perf_counter()
-    attempts = run_sweep([job.config for job in jobs], parallel_executor(options.num_workers)) if jobs else []
+    execute = partial(execute_in_parallel, num_workers=options.num_workers)
+    attempts = run_sweep([job.config for job in jobs], execute) if jobs else []
     if options.dry_run:
         return []
     session = Session(

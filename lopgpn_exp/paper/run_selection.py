@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -10,19 +11,22 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from lopgpn_exp.config.compose import compose_config, compose_nodes, resolve
+from lopgpn_exp.config.foreign_code import find_foreign_targets
 from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.config.schema import LABEL_IGNORED_KEYS, flatten
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.paper import ReproductionOptions
 from lopgpn_exp.records import Job
 from lopgpn_exp.report.names import SCENARIO_NAMES
+from lopgpn_exp.runs.run_folder import read_config
+from lopgpn_exp.runs.skipped_runs import read_folders
 from lopgpn_exp.sweeps.sweep_plan import plan_runs, plan_sweep
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+log = logging.getLogger(__name__)
 
 RUN_FOLDER = re.compile(
     r"(?P<model>\w+)-(?P<dataset>\w+)-s(?P<split>\d+)-i(?P<init>\d+)-(?P<scenario>\w+)-[0-9a-f]{10}"
@@ -133,15 +137,19 @@ def find_finished_runs(options: ReproductionOptions, variant: str = "") -> list[
 def find_scale_runs(output_dir: Path) -> dict[str, str]:
     """Return the ids of finished runs on large synthetic graphs, with the overrides that lead to their configs.
 
-    Runs of an earlier numerics version are left out: their configs give other ids today.
+    Runs of an earlier numerics version are left out: their configs give other ids today. So are runs with code that is
+    not ours, which may come from somebody else.
     """
     runs = {}
-    for path in sorted((output_dir / "runs").glob("*-synthetic-*/config.yaml")):
-        config = yaml.safe_load(path.read_text())
-        if config["dataset"].get("num_nodes", 0) >= LARGE:
+    folders = sorted((output_dir / "runs").glob("[!.]*-synthetic-*/"))
+    configs, skipped = read_folders(folders, lambda folder: (folder, read_config(folder)))
+    if skipped.damaged:
+        log.warning(skipped.describe())
+    for folder, config in configs:
+        if config["dataset"].get("num_nodes", 0) >= LARGE and not find_foreign_targets(config):
             jobs = identify_runs([{**config, "output_dir": str(output_dir)}])
-            if [job.run_id for job in jobs] == [path.parent.name]:
-                runs[path.parent.name] = _describe_overrides(config)
+            if [job.run_id for job in jobs] == [folder.name]:
+                runs[folder.name] = _describe_overrides(config)
     return runs
 
 

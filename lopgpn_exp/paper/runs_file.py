@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation.statistics import CLEAN
 from lopgpn_exp.paper.reproduction_notes import Notes, Repeat
+from lopgpn_exp.paper.verified_parquet import read_parquet, write_parquet
 from lopgpn_exp.records import RunResult
 from lopgpn_exp.report.names import DATASET_NAMES
-from lopgpn_exp.runs.storage import atomic_write
 
 RUN_KEY = ["dataset", "model", "scenario", "split", "init", "variant"]  # what a run is, whatever its id
 KEYS = [*RUN_KEY, "run_id"]
@@ -50,19 +50,10 @@ class StoredRuns:
 
 
 def load_runs(path: Path) -> StoredRuns:
-    try:
-        with path.open("rb") as file:
-            table = pq.read_table(file)
-        notes = Notes.from_json(json.loads(table.schema.metadata[METADATA_KEY]))
+    with _wrap_read_errors(path):
+        table, notes = _read(path)
         frame = table.to_pandas()
-        _check_columns(frame)
         training_ids = _find_training_ids(frame)
-    except (OSError, pa.ArrowException, TypeError, KeyError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be read ({type(error).__name__}: {str(error)[:100]})",
-            expected="the runs.parquet of a reproduction",
-            hint="lopgpn_exp reproduce",
-        ) from None
     curves = [column for column in frame if column.startswith("arc/")]
     results = frame.drop(columns=curves).assign(training_id=training_ids)
     return StoredRuns(results, _unfold_curves(frame, curves), notes)
@@ -77,7 +68,7 @@ def save_runs(
         variants: for each run id, the overrides that make it different from a default run, or "".
         extend: keep the runs that the file already contains.
     """
-    rows = _read_rows(path) if extend else {}
+    rows, _ = _read_rows(path) if extend else ({}, None)
     for result in results:
         row = _create_row(result, variants[result.run_id])
         rows[_run_key(row)] = row
@@ -89,9 +80,8 @@ def merge_runs(path: Path, other: Path) -> Repeat:
 
     Where both contain a run, the one of the other file replaces ours. The comparison becomes part of the notes.
     """
-    added = load_runs(other).notes
-    notes = load_runs(path).notes if path.is_file() else Notes(added.numerics)
-    ours, theirs = (_read_rows(file) if file.is_file() else {} for file in (path, other))
+    theirs, added = _read_rows(other)
+    ours, notes = _read_rows(path) if path.is_file() else ({}, Notes(added.numerics))
     pairs = [(ours[key], row) for key, row in theirs.items() if key in ours]
     for first, second in pairs:
         if first["run_id"] != second["run_id"]:
@@ -134,9 +124,48 @@ def _create_row(result: RunResult, variant: str) -> dict[str, Any]:
     return result.to_row() | {"variant": variant} | processor | curves
 
 
-def _read_rows(path: Path) -> dict[tuple[Any, ...], Row]:
+@contextmanager
+def _wrap_read_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException, TypeError, KeyError, ValueError, MemoryError, RecursionError) as error:
+        detail = " ".join(str(error).split())[:100]
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}: {detail})",
+            expected="the runs.parquet of a reproduction, as it was written",
+            hint="restore the file, or make it again: lopgpn_exp reproduce",
+        ) from None
+
+
+def _read(path: Path) -> tuple[pa.Table, Notes]:
+    """Read a file after verifying its checksums, and check that it really contains runs."""
+    table = read_parquet(path)
+    notes = Notes.from_json(json.loads((table.schema.metadata or {})[METADATA_KEY]))
+    if missing := [column for column in (*KEYS, *COSTS) if column not in table.column_names]:
+        raise ValueError(f"there is no column {missing[0]!r}")
+    for column in table.schema:
+        if not _has_valid_type(column) or (column.name in KEYS and table[column.name].null_count):
+            raise ValueError(f"the column {column.name[:40]!r} has type {column.type}, or values are missing")
+    return table, notes
+
+
+def _has_valid_type(column: pa.Field) -> bool:
+    """Return whether a column has the type that `_write` gives it; large columns of text may be of another variant."""
+    types = pa.types
+    if column.name in ("split", "init"):
+        return types.is_integer(column.type)
+    if column.name in (*KEYS, "training_id", "processor"):
+        return types.is_string(column.type) or types.is_large_string(column.type)
+    if column.name.startswith("arc/"):
+        return types.is_list(column.type) and types.is_floating(column.type.value_type)
+    return types.is_floating(column.type) or types.is_integer(column.type)
+
+
+def _read_rows(path: Path) -> tuple[dict[tuple[Any, ...], Row], Notes]:
     """Return rows by what the run is, not by its id: a default run of another config replaces the earlier one."""
-    return {_run_key(row): row for row in pq.read_table(path).to_pylist()}
+    with _wrap_read_errors(path):
+        table, notes = _read(path)
+        return {_run_key(row): row for row in table.to_pylist()}, notes
 
 
 def _write(path: Path, by_key: Mapping[tuple[Any, ...], Row], notes: Notes) -> None:
@@ -145,9 +174,7 @@ def _write(path: Path, by_key: Mapping[tuple[Any, ...], Row], notes: Notes) -> N
     columns = [*KEYS, *sorted(filled - set(KEYS))]
     arrays = {column: pa.array([row.get(column) for row in rows], _arrow_type(column, rows)) for column in columns}
     metadata = {METADATA_KEY: json.dumps(asdict(notes), sort_keys=True)}
-    table = pa.table(arrays).replace_schema_metadata(metadata)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(path, lambda temporary: pq.write_table(table, temporary, compression="zstd", compression_level=9))
+    write_parquet(path, pa.table(arrays).replace_schema_metadata(metadata))
 
 
 def _arrow_type(column: str, rows: Iterable[Row]) -> pa.DataType:
@@ -155,14 +182,6 @@ def _arrow_type(column: str, rows: Iterable[Row]) -> pa.DataType:
         return pa.list_(pa.float32())
     sample = next(row[column] for row in rows if row.get(column) is not None)
     return {str: pa.string(), int: pa.int64()}.get(type(sample), pa.float64())
-
-
-def _check_columns(frame: pd.DataFrame) -> None:
-    """Check that a parquet file with our metadata really contains runs."""
-    if missing := [column for column in (*KEYS, *COSTS) if column not in frame]:
-        raise ValueError(f"there is no column {missing[0]!r}")
-    if not all(pd.api.types.is_integer_dtype(frame[key]) for key in ("split", "init")):
-        raise ValueError("splits or initialisations are not whole numbers")
 
 
 def _find_training_ids(frame: pd.DataFrame) -> pd.Series:

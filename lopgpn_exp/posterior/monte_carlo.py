@@ -45,8 +45,8 @@ def estimate_overlap(
     its draws times the components of its row. If components hardly overlap, few draws fall where they do, and the
     standard error tends to be too small.
     """
-    expected = "2 or more, because a single draw has no standard error"
-    check_parameter("num_draws", num_draws, num_draws >= 2, expected=expected, suggestion=1000)
+    expected = "2 or more, because a single draw has no standard error; at most 100,000,000 for each node"
+    check_parameter("num_draws", num_draws, 2 <= num_draws <= 100_000_000, expected=expected, suggestion=1000)
     generator = np.random.default_rng(seed)
     densities = LogDensities.from_alpha(alpha)
     estimates = np.zeros((2, weights.shape[0]))

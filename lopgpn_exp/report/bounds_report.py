@@ -7,11 +7,11 @@ from html import escape
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from lopgpn_exp.evaluation.entropy_bounds import BOUNDS, SURROGATE, Tightness
 from lopgpn_exp.report import charts
 from lopgpn_exp.report.charts import run_charts
+from lopgpn_exp.report.console import Console
 from lopgpn_exp.report.document import Paragraph, Table, render_page
 from lopgpn_exp.report.names import METRIC_NAMES, NO_VALUE
 from lopgpn_exp.report.terminal import new_table, print_table
@@ -26,7 +26,7 @@ KEY = (
 
 
 def print_bounds(title: str, tightness: Tightness) -> None:
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = Console(soft_wrap=True)
     console.print(f"\n{title}", style="bold")
     console.print(_describe_sample(tightness))
     for content in (_tabulate_entropies(tightness), _tabulate_scores(tightness)):

@@ -9,14 +9,14 @@ from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 import pandas as pd
-from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from lopgpn_exp.evaluation.comparison import Comparison, ComparisonSection
 from lopgpn_exp.evaluation.metrics import IN_NATS, is_lower_better
 from lopgpn_exp.report.charts import STYLE, Chart, legend, span
 from lopgpn_exp.report.charts.svg import MARKERS, ticks
+from lopgpn_exp.report.console import Console
+from lopgpn_exp.report.console import Table as RichTable
 from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Picture, Table, to_html
 from lopgpn_exp.report.names import NO_VALUE, metric_name
 from lopgpn_exp.report.terminal import new_table, print_table
@@ -54,7 +54,7 @@ class MetricRow:
 
 def print_comparison(comparison: Comparison, descriptions: Sequence[str]) -> None:
     """Print one table per dataset and scenario; `descriptions` say what each group is."""
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = Console(soft_wrap=True)
     groups = _describe_groups(comparison, descriptions)
     width = max(len(heading) for heading, _ in groups)
     console.print()

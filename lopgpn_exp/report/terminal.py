@@ -8,14 +8,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pandas as pd
-from rich.console import Console, Group
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 from tqdm import tqdm
 
+from lopgpn_exp.errors import printable
 from lopgpn_exp.evaluation.metrics import PER_MEASURE
 from lopgpn_exp.evaluation.statistics import aggregate
 from lopgpn_exp.records import Attempt, Job, RunResult
+from lopgpn_exp.report.console import Console, Table
 from lopgpn_exp.report.document import Table as MarkdownTable
 from lopgpn_exp.report.names import (
     ACCURACY,
@@ -35,27 +36,27 @@ UNLIMITED = 1000  # columns: more than any table needs
 def new_table(columns: Sequence[str], *, left: Collection[str], title: str = "", padding: int = 1) -> Table:
     """Return an empty table without borders. The columns named in `left` are aligned left, the others right."""
     table = Table(
-        title=Text(title) if title else None,
+        title=Text(printable(title)) if title else None,
         title_justify="left",
         box=None,
         padding=(0, padding),
         header_style="bold",
     )
     for column in columns:
-        table.add_column(Text(column), justify="left" if column in left else "right")
+        table.add_column(Text(printable(column)), justify="left" if column in left else "right")
     return table
 
 
 def print_table(table: Table) -> None:
     """Print a table at its full width: long lines are readable in a narrow terminal, truncated cells are not."""
     width = Console(width=UNLIMITED).measure(table).maximum
-    Console(highlight=False, width=width).print(table)
+    Console(width=width).print(table)
 
 
 def print_run(result: RunResult, *, folder: Path, cached: bool) -> None:
     """Print the scores of a run, one row per measure, its costs, and where its files are."""
-    console, metrics = Console(highlight=False), result.metrics
-    console.print(f"\n{result.title}", style="bold", markup=False)
+    console, metrics = Console(), result.metrics
+    console.print(f"\n{result.title}", style="bold")
     separator = "\n" if "ood/accuracy" in metrics else "  "  # all scores in one line if they fit
     scores = (
         "  ".join(f"{metric_name(key)} {metrics[key]:.4f}" for key in keys if key in metrics)
@@ -91,7 +92,7 @@ def print_links(links: Mapping[str, str], *, ui: str | None, page: Path | None =
     width = max(map(len, links), default=0)
     lines += [f"  {name:{width}}  {address}" for name, address in links.items()]
     if lines:
-        Console(highlight=False).print(*lines, sep="\n", soft_wrap=True, markup=False)
+        Console().print(*lines, sep="\n", soft_wrap=True)
 
 
 def print_plan(
@@ -115,7 +116,7 @@ def print_plan(
         lines.append(f"Further splits are left out ({skipped}): the dataset ships a single split")
     if invalid:
         lines.append(f"{len(invalid)} cannot be run: {(invalid[0].error or '').splitlines()[0]}")
-    Console(highlight=False).print("\n".join(["", *lines]), markup=False)
+    Console().print("\n".join(["", *lines]))
 
 
 def estimate_duration(todo: Sequence[Job], history: pd.DataFrame) -> str:
@@ -149,7 +150,7 @@ def print_summary(results: pd.DataFrame, attempts: Sequence[Attempt]) -> None:
     failures = [attempt for attempt in attempts if attempt.has_failed]
     if not failures:
         return
-    console = Console(highlight=False)
+    console = Console()
     console.print(f"\n{len(failures)} failed:", style="bold red")
     printed: set[str] = set()
     for failure in failures:
@@ -161,8 +162,8 @@ def print_summary(results: pd.DataFrame, attempts: Sequence[Attempt]) -> None:
         printed.add(error)
         if failure.details:
             lines.append(f"    {failure.job.folder / 'error.txt'}")
-        console.print("\n".join(lines), soft_wrap=True, markup=False)
-    console.print("The same command runs only these again.")
+        console.print("\n".join(lines), soft_wrap=True)
+    console.print("The same command tries only these again.")
 
 
 def print_means(results: pd.DataFrame) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -18,11 +20,15 @@ from lopgpn_exp.graph import Graph
 from lopgpn_exp.records import RunResult
 from lopgpn_exp.runs.identity import run_id, training_id
 from lopgpn_exp.runs.machine import peak_rss_mb, versions
-from lopgpn_exp.runs.run_folder import is_complete, read_result, write_run
+from lopgpn_exp.runs.run_folder import find_damage, is_complete, read_result, write_run
+from lopgpn_exp.runs.storage import clean_output_dir, lock
 from lopgpn_exp.runs.training_cache import Training, get_or_train
+from lopgpn_exp.threads import limit_threads
 
 if TYPE_CHECKING:  # a finished run is shown without Lightning
     from lopgpn_exp.training import FitResult
+
+log = logging.getLogger(__name__)
 
 PHASES = ("load", "prepare", "train", "evaluate")
 
@@ -68,14 +74,29 @@ def locate_run(plan: RunPlan) -> LocatedRun:
     return LocatedRun(plan, graphs, training, run_id(plan, training), time.perf_counter() - start)
 
 
-def run(plan: RunPlan) -> RunOutcome:
-    """Run a plan, or return its result if it is finished already."""
-    torch.set_num_threads(plan.trainer.threads)
-    located = locate_run(plan)
-    if located.is_finished and not plan.force:
-        return RunOutcome(located.folder, read_result(located.folder), is_cached=True)
-    with config_hints("model"):
-        return RunOutcome(located.folder, _execute(located), is_cached=False)
+def run(plan: RunPlan, *, on_located: Callable[[], object] | None = None) -> RunOutcome:
+    """Run a plan, or return its result if it is finished already.
+
+    A second process that needs the same run waits until it is finished, and returns its result.
+
+    Args:
+        on_located: called after the data is read and checked, before anything is trained.
+    """
+    with limit_threads(plan.trainer.threads):
+        clean_output_dir(plan.output_dir)
+        located = locate_run(plan)
+        if on_located is not None:
+            on_located()
+        damage = None
+        if not plan.force and (located.folder / "result.json").is_file():
+            damage = find_damage(located.folder)
+            if damage is None:
+                return RunOutcome(located.folder, read_result(located.folder), is_cached=True)
+            log.warning("%s: making the run again", damage)
+        with config_hints("model"), lock(plan.output_dir, located.run_id):
+            if damage is None and not plan.force and located.is_finished:  # by another process, in the meantime
+                return RunOutcome(located.folder, read_result(located.folder), is_cached=True)
+            return RunOutcome(located.folder, _execute(located), is_cached=False)
 
 
 def fit_model(
@@ -104,6 +125,7 @@ def _execute(located: LocatedRun) -> RunResult:
     if plan.stage is not Stage.none:
         import_module("lopgpn_exp.evaluation.metrics.detection")  # imports scikit-learn before any phase is timed
     select_test_nodes(graphs.training)  # a split without test nodes is refused before training
+    graphs.evaluation  # noqa: B018  (a scenario with wrong options too)
     training = _train(located)
     start = time.perf_counter()
     evaluation = _evaluate(located, training)

@@ -50,6 +50,12 @@ def predict_run(run: SavedRun, limits: Limits, *, graph: Graph | None = None) ->
         )
     graph, posterior = (run.graph, run.posterior) if graph is None else (graph, run.predict(graph))
     table = node_table(posterior, graph)
+    for measure in (limits.epistemic, limits.aleatoric):
+        if measure is not None and measure not in table:
+            raise InputError(
+                f"predictions.parquet of {run.folder.name} has the measure {measure!r}, which its model does not have",
+                expected=", ".join(posterior.measures),
+            )
     return Prediction(table.assign(flag=limits.flag_nodes(table)), graph, limits, posterior.measures)
 
 

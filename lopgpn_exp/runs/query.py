@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.records import RunResult
 from lopgpn_exp.runs.saved_run import SavedRun
+from lopgpn_exp.runs.skipped_runs import read_folders
 from lopgpn_exp.runs.sweep_folder import read_sweep
 
 FILTER_COLUMNS = ("model", "dataset", "scenario", "split", "init")
@@ -27,23 +28,30 @@ class RunSelection:
     Args:
         kind: `run`, `sweep`, `filter` or `model of a sweep`.
         num_missing: runs of a sweep that are not finished.
+        damaged: errors by id of runs that are left out, because their files cannot be read.
     """
 
     label: str
     kind: str
     runs: list[SavedRun] = field(repr=False)
     num_missing: int = 0
+    damaged: Mapping[str, InputError] = field(default_factory=dict)
 
     @property
     def description(self) -> str:
         if self.kind == "run":
             return self.runs[0].result.run_id
         missing = f", {self.num_missing} more not finished" if self.num_missing else ""
-        return f"{self.kind}, {len(self.runs)} run{'s' * (len(self.runs) != 1)}{missing}"
+        damaged = f", {len(self.damaged)} more with damaged files" if self.damaged else ""
+        return f"{self.kind}, {len(self.runs)} run{'s' * (len(self.runs) != 1)}{missing}{damaged}"
 
 
-def find_run(word: str, output_dir: Path, *, read_tags: ReadTags) -> SavedRun:
-    """Return the one run that a word refers to."""
+def find_run(word: str, output_dir: Path, *, read_tags: ReadTags, is_trusted: bool = False) -> SavedRun:
+    """Return the one run that a word refers to.
+
+    Args:
+        is_trusted: see `SavedRun`.
+    """
     (selection,) = select_runs([word], output_dir, read_tags=read_tags)
     if len(selection.runs) != 1:
         raise InputError(
@@ -52,7 +60,7 @@ def find_run(word: str, output_dir: Path, *, read_tags: ReadTags) -> SavedRun:
             parameter="run",
             suggestion=selection.runs[0].result.run_id,
         )
-    return selection.runs[0]
+    return replace(selection.runs[0], is_trusted=is_trusted)
 
 
 def select_runs(words: Sequence[str], output_dir: Path, *, read_tags: ReadTags) -> list[RunSelection]:
@@ -78,7 +86,8 @@ def _select(word: str, output_dir: Path, read_tags: ReadTags) -> RunSelection:
             return select(folders[matches[0]])
         ambiguous += matches
     if "=" in word:
-        return RunSelection(word, "filter", _filter_runs(word, runs))
+        finished, skipped = read_folders(runs.values(), SavedRun.open)
+        return RunSelection(word, "filter", _filter_runs(word, finished), damaged=skipped.damaged)
     if MLFLOW_ID.fullmatch(word):
         return _select_by_tags(read_tags(word), output_dir, runs)
     if ambiguous:
@@ -118,7 +127,8 @@ def _select_run(folder: Path) -> RunSelection:
 
 def _select_sweep(folder: Path, runs: dict[str, Path]) -> RunSelection:
     sweep = read_sweep(folder)
-    finished = list(_read_finished(runs[run_id] for run_id in sweep.run_ids if run_id in runs))
+    folders = [runs[run_id] for run_id in sweep.run_ids if run_id in runs]
+    finished, skipped = read_folders(folders, SavedRun.open)
     if not finished:
         raise InputError(
             f"none of the {len(sweep.run_ids)} runs of {sweep.name!r} is finished here",
@@ -126,7 +136,8 @@ def _select_sweep(folder: Path, runs: dict[str, Path]) -> RunSelection:
             hint="repeat the command that started the sweep",
         )
     labelled = [_label_model(run, sweep.labels.get(run.result.run_id)) for run in finished]
-    return RunSelection(sweep.name, "sweep", labelled, num_missing=len(sweep.run_ids) - len(finished))
+    num_missing = len(sweep.run_ids) - len(finished) - len(skipped.damaged)
+    return RunSelection(sweep.name, "sweep", labelled, num_missing, skipped.damaged)
 
 
 def _label_model(run: SavedRun, label: str | None) -> SavedRun:
@@ -139,22 +150,25 @@ def _select_by_tags(tags: Mapping[str, str], output_dir: Path, runs: dict[str, P
 
     A sweep is read from its own record: MLflow lists a run that two sweeps share under the newer one only.
     """
-    kind, run_id = tags.get("kind", "run"), tags.get("run_id", "")
+    kind = tags.get("kind", "run")
+    name = tags.get("sweep" if kind == "summary" else "run_id", "")
+    folders = _subfolders(output_dir / "sweeps") if kind in ("sweep", "summary") else runs
+    if name not in folders:
+        raise InputError(f"the {kind} {name} of MLflow is not in {output_dir}", expected="a finished run or sweep")
+    if kind not in ("sweep", "summary"):
+        return _select_run(folders[name])
+    sweep = _select_sweep(folders[name], runs)
     if kind == "sweep":
-        return _select_sweep(output_dir / "sweeps" / run_id, runs)
-    if kind == "summary":
-        sweep = _select_sweep(output_dir / "sweeps" / tags["sweep"], runs)
-        key = (tags["model"], tags["dataset"])
-        members = [run for run in sweep.runs if (run.result.model, run.result.dataset) == key]
-        return RunSelection(f"{tags['model']} of {tags['sweep'][:10]}", "model of a sweep", members)
-    if run_id not in runs:
-        raise InputError(f"the run {run_id} of MLflow is not in {output_dir}", expected="a finished run")
-    return _select_run(runs[run_id])
+        return sweep
+    key = (tags.get("model", ""), tags.get("dataset", ""))
+    members = [run for run in sweep.runs if (run.result.model, run.result.dataset) == key]
+    if not members:
+        raise InputError(f"no run of {key[0]} on {key[1]} in {name} is finished here", expected="at least one")
+    return RunSelection(f"{key[0]} of {name[:10]}", "model of a sweep", members, damaged=sweep.damaged)
 
 
-def _filter_runs(word: str, runs: dict[str, Path]) -> list[SavedRun]:
+def _filter_runs(word: str, selected: list[SavedRun]) -> list[SavedRun]:
     """Return the runs that match a filter such as `model=lop_gpn,split=0+1+2`."""
-    selected = list(_read_finished(runs.values()))
     for column, values in _parse_filter(word).items():
         valid_values = {str(getattr(run.result, column)) for run in selected}
         if unmatched := sorted(values - valid_values):
@@ -187,14 +201,6 @@ def _parse_filter(word: str) -> dict[str, set[str]]:
             )
         columns[column] = set(values.split("+"))
     return columns
-
-
-def _read_finished(folders: Iterable[Path]) -> Iterator[SavedRun]:
-    for folder in folders:
-        try:
-            yield SavedRun.open(folder)
-        except InputError:  # unfinished, or of another version: running it again reports that
-            continue
 
 
 def _subfolders(parent: Path) -> dict[str, Path]:

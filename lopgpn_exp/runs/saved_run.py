@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lopgpn_exp.config.foreign_code import check_code, find_foreign_targets
 from lopgpn_exp.config.plan import RunGraphs, RunPlan, plan_run
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.records import RunResult
-from lopgpn_exp.runs.run_folder import LEGEND_FILE, damaged_file, read_config, read_result
+from lopgpn_exp.runs.checksums import read_verified
+from lopgpn_exp.runs.run_folder import LEGEND_FILE, damaged_file, read_config, read_result, repair_hint
+from lopgpn_exp.runs.storage import read_json
+from lopgpn_exp.threads import set_threads
 
 if TYPE_CHECKING:  # opening a run needs no torch until its model or graph is used
     import pandas as pd
@@ -19,19 +23,25 @@ if TYPE_CHECKING:  # opening a run needs no torch until its model or graph is us
     from lopgpn_exp.graph import Graph, Legend
     from lopgpn_exp.models import Model
     from lopgpn_exp.posterior import Posterior
+    from lopgpn_exp.training import Checkpoint
 
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A run folder. Everything but its result is read when it is first used."""
+    """A run folder. Everything but its result is read when it is first used.
+
+    Args:
+        is_trusted: whether the code that the run names may be imported, if it is not part of this package.
+    """
 
     folder: Path
     result: RunResult
+    is_trusted: bool = False
 
     @classmethod
-    def open(cls, folder: Path) -> SavedRun:
+    def open(cls, folder: Path, *, is_trusted: bool = False) -> SavedRun:
         folder = folder.resolve()
-        return cls(folder, read_result(folder))
+        return cls(folder, read_result(folder), is_trusted)
 
     @property
     def output_dir(self) -> Path:
@@ -43,37 +53,43 @@ class SavedRun:
 
     @cached_property
     def plan(self) -> RunPlan:
-        return plan_run(self.config | {"output_dir": str(self.output_dir)})
+        """The plan of the run. Code outside of this package is imported only if the run is trusted and unchanged."""
+        foreign = find_foreign_targets(self.config)
+        if foreign and not self.is_trusted:
+            names = ", ".join(f"{target} ({group})" for group, target in foreign.items())
+            raise InputError(
+                f"the run {self.folder.name} uses code that is not part of lopgpn_exp: {names}",
+                expected="your consent to import it, which runs that code",
+                parameter="trust",
+            )
+        for group in foreign:
+            check_code(self.config, group)
+        root = self.config["data_root"]  # of another machine, perhaps: no folder is made there
+        places = {"output_dir": str(self.output_dir), "data_root": root if root and Path(root).is_dir() else None}
+        return plan_run(self.config | places)
 
     @cached_property
-    def _module(self) -> Any:
+    def _checkpoint(self) -> Checkpoint:
         from lopgpn_exp.runs.checkpoint import open_checkpoint  # deferred import: needs torch and Lightning
 
-        return open_checkpoint(self.folder / "model.ckpt", hint="the command that made the run, with force=true")
+        return open_checkpoint(self.folder / "model.ckpt", self.plan, hint=repair_hint(self.folder))
 
     @cached_property
     def model(self) -> Model:
-        """The trained model, after checking that its code has not changed. Sets the number of threads it needs."""
-        import torch
+        """The trained model. Sets the number of threads that it needs."""
+        from lopgpn_exp.runs.checkpoint import build_model
 
-        before, now = (config["model"].get("code_hash") for config in (self.config, self.plan.config))
-        if before != now:
-            raise InputError(
-                f"the code of {self.config['model']['_target_']} has changed since {self.folder.name} was made",
-                expected="the same code, or a run with the new one",
-                hint="repeat the command that made the run",
-            )
-        torch.set_num_threads(self.plan.trainer.threads)  # limits of trust are compared to the last bit
-        return self._module.model.eval()
+        set_threads(self.plan.trainer.threads)  # limits of trust are compared to the last bit
+        return build_model(self.folder / "model.ckpt", self._checkpoint, self.plan, hint=repair_hint(self.folder))
 
     @property
     def num_features(self) -> int:
-        return self._module.hparams["model_options"]["num_features"]
+        return self._checkpoint.model_options["num_features"]
 
     @property
     def num_classes(self) -> int:
         """The number of classes that the model was trained on; a scenario may have left some out."""
-        return self._module.hparams["model_options"]["num_classes"]
+        return self._checkpoint.model_options["num_classes"]
 
     @cached_property
     def graphs(self) -> RunGraphs:
@@ -87,7 +103,7 @@ class SavedRun:
                 expected=error.expected,
                 parameter="graph",
             ) from None
-        if graphs.training.fingerprint != self._module.hparams["trained_on"]:
+        if graphs.training.fingerprint != self._checkpoint.trained_on:
             raise InputError(
                 f"the data of {self.folder.name} has changed since the run was made",
                 expected="the same data, or the changed file given explicitly",
@@ -114,11 +130,15 @@ class SavedRun:
         """The run's own table of nodes."""
         import pandas as pd
 
+        from lopgpn_exp.evaluation import check_node_table
+
         path = self.folder / "predictions.parquet"
         try:
-            return pd.read_parquet(path)
-        except (OSError, ValueError) as error:
+            table = pd.read_parquet(BytesIO(read_verified(path)))
+            check_node_table(table)
+        except Exception as error:  # pyarrow raises many kinds of errors
             raise damaged_file(path, error) from None
+        return table
 
     @cached_property
     def legend(self) -> Legend | None:
@@ -129,6 +149,6 @@ class SavedRun:
         if not path.is_file():
             return None
         try:
-            return Legend.from_json(json.loads(path.read_text()))
+            return Legend.from_json(read_json(path))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged_file(path, error) from None

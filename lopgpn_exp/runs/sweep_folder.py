@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,8 @@ from lopgpn_exp.config.schema import LABEL_IGNORED_KEYS, flatten
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.records import SweepRecord
 from lopgpn_exp.runs.run_folder import read_config
-from lopgpn_exp.runs.storage import atomic_folder, write_json
+from lopgpn_exp.runs.skipped_runs import SkippedRuns, read_folders
+from lopgpn_exp.runs.storage import atomic_folder, read_json, write_csv, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ def write_sweep(folder: Path, record: SweepRecord, results: pd.DataFrame, curves
     with atomic_folder(folder) as temporary:
         write_json(temporary / RECORD_FILE, record.to_json())
         for name, table in build_sweep_tables(results, curves).items():
-            table.to_csv(temporary / name, index=False)
+            write_csv(temporary / name, table)
         (temporary / PAGE_FILE).write_text(sweep_page(results, curves, title=record.name), encoding="utf-8")
     return folder / PAGE_FILE
 
@@ -39,7 +39,7 @@ def read_sweep(folder: Path) -> SweepRecord:
     """Read the record of a sweep."""
     path = folder / RECORD_FILE
     try:
-        return SweepRecord.from_json(json.loads(path.read_text()))
+        return SweepRecord.from_json(read_json(path))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path} cannot be read ({type(error).__name__}: {error})", expected="the record of a sweep"
@@ -67,9 +67,15 @@ def label_models(runs: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
     return runs.assign(model=runs["model"] + suffixes)
 
 
-def label_saved_runs(results: pd.DataFrame, output_dir: Path) -> pd.DataFrame:
-    """Apply `label_models` to finished runs. Reads only the configs of runs that differ in nothing but settings."""
+def label_saved_runs(results: pd.DataFrame, output_dir: Path) -> tuple[pd.DataFrame, SkippedRuns]:
+    """Apply `label_models` to finished runs. Reads only the configs of runs that differ in nothing but settings.
+
+    A run whose config cannot be read is left out: the mean that it belongs to is unknown.
+    """
     repeated = results[results.duplicated([*GROUP_KEYS, "split", "init"], keep=False)][GROUP_KEYS].drop_duplicates()
-    run_ids = results.merge(repeated)["run_id"]
-    configs = {run_id: read_config(output_dir / "runs" / run_id) for run_id in run_ids}
-    return label_models(results, label_variants(configs))
+    folders = [output_dir / "runs" / run_id for run_id in results.merge(repeated)["run_id"]]
+    configs, skipped = read_folders(folders, lambda folder: (folder.name, read_config(folder)))
+    results = results[~results["run_id"].isin(list(skipped.damaged))]
+    if results.empty:
+        raise next(iter(skipped.damaged.values()))
+    return label_models(results, label_variants(dict(configs))), skipped

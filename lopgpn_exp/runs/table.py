@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,20 @@ import pandas as pd
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.records import RUN_KEYS, RunResult
 from lopgpn_exp.runs.run_folder import read_result
+from lopgpn_exp.runs.skipped_runs import SkippedRuns, read_folders
+
+
+def scan_results(
+    output_dir: Path | str = "outputs", *, run_ids: Collection[str] | None = None
+) -> tuple[list[RunResult], SkippedRuns]:
+    """Read the results of the finished runs below a folder, ordered by run id; return also what is left out."""
+    folders = sorted((Path(output_dir) / "runs").glob("[!.]*"))
+    return read_folders([folder for folder in folders if run_ids is None or folder.name in run_ids], read_result)
 
 
 def read_results(output_dir: Path | str = "outputs", *, run_ids: Collection[str] | None = None) -> list[RunResult]:
-    """Read the results of the finished runs below a folder, ordered by run id.
-
-    Folders that cannot be read are skipped: unfinished runs, and those of another version.
-    """
-    results = []
-    for folder in sorted((Path(output_dir) / "runs").glob("[!.]*")):
-        if run_ids is not None and folder.name not in run_ids:
-            continue
-        try:
-            results.append(read_result(folder))
-        except InputError:
-            continue
-    return results
+    """Read the results of the finished runs below a folder, ordered by run id; see `scan_results`."""
+    return scan_results(output_dir, run_ids=run_ids)[0]
 
 
 def results_table(results: Iterable[RunResult]) -> pd.DataFrame:
@@ -54,10 +53,19 @@ def load_results(
 ) -> pd.DataFrame:
     """Return one row per finished run: what it is, its metrics, epochs, seconds and memory.
 
+    Runs with damaged files are left out with a warning that names them.
+
     Args:
         filters: values or lists of values of the columns, such as `model="lop_gpn"`, `split=[0, 1]`.
     """
-    table = results_table(read_results(output_dir, run_ids=run_ids))
+    results, skipped = scan_results(output_dir, run_ids=run_ids)
+    if skipped.damaged:
+        warnings.warn(skipped.describe(), stacklevel=2)
+    return select_rows(results_table(results), **filters)
+
+
+def select_rows(table: pd.DataFrame, **filters: Any) -> pd.DataFrame:
+    """Return the rows of `results_table` with certain values; see `load_results`."""
     for column, values in filters.items():
         if column not in table:
             raise InputError(f"there is no column {column!r}", expected="one of " + ", ".join(table.columns))

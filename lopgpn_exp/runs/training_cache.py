@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from filelock import FileLock
-
-from lopgpn_exp.runs.storage import atomic_folder, unwritable, write_json
+from lopgpn_exp.records import check_fields
+from lopgpn_exp.runs.checksums import CHECKSUM_FILE, has_checksums, read_verified
+from lopgpn_exp.runs.storage import atomic_folder, lock, read_json, write_json
 
 if TYPE_CHECKING:
     from lopgpn_exp.models import Model
@@ -19,6 +18,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOT_STORED = ("checkpoint", "model")
+
+
+class StoredTraining(TypedDict):
+    """The content of `training.json`."""
+
+    epochs: int
+    seconds: dict[str, float]
+    peak_rss_mb: float
+    history: dict[str, list[list[float]]]
 
 
 @dataclass(frozen=True)
@@ -44,21 +52,13 @@ def get_or_train(
     A lock makes a second process that needs the same training wait until it is done.
     """
     folder = output_dir / "trainings" / training_id
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder.parent / f"{training_id}.lock")
-        lock.acquire()
-    except OSError as error:
-        raise unwritable(folder.parent, error) from None
-    try:
+    with lock(output_dir, f"training-{training_id}"):
         if not force and (stored := _read_training(folder)) is not None:
             return stored
         with atomic_folder(folder) as temporary:
             training = train(temporary / "model.ckpt")
             write_json(temporary / "training.json", training.to_json())
         return replace(training, checkpoint=folder / "model.ckpt")
-    finally:
-        lock.release()
 
 
 def _read_training(folder: Path) -> Training | None:
@@ -67,10 +67,11 @@ def _read_training(folder: Path) -> Training | None:
         return None
     checkpoint = folder / "model.ckpt"
     try:
-        stored = Training(checkpoint=checkpoint, **json.loads((folder / "training.json").read_text()))
-        if {"prepare", "train"} <= set(stored.seconds) and checkpoint.stat().st_size > 0:
-            return stored
-    except (OSError, ValueError, TypeError):
-        pass
-    log.warning("The training in %s is damaged: training again", folder)
-    return None
+        if not has_checksums(folder):
+            raise ValueError(f"it has no {CHECKSUM_FILE}")
+        stored = Training(checkpoint, **check_fields(read_json(folder / "training.json"), StoredTraining))
+        read_verified(checkpoint)
+        return stored
+    except (OSError, ValueError, TypeError) as error:
+        log.warning("The training in %s is damaged (%s): training again", folder, error)
+        return None

@@ -6,7 +6,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 
 from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.errors import InputError
@@ -34,10 +33,6 @@ def execute_in_parallel(groups: list[list[Job]], *, num_workers: int = -1) -> It
     warnings.filterwarnings("ignore", message=r"\d+ tasks which were still being processed by the workers")
     parallel = Parallel(n_jobs=num_workers, backend="loky", return_as="generator_unordered", pre_dispatch="2*n_jobs")
     return parallel(delayed(attempt_jobs)(group) for group in groups)
-
-
-def parallel_executor(num_workers: int) -> Executor:
-    return partial(execute_in_parallel, num_workers=num_workers)
 
 
 def attempt_jobs(jobs: Sequence[Job]) -> list[Attempt]:
@@ -69,6 +64,6 @@ def record_failure(job: Job, text: str) -> None:
     """Write `error.txt` to the folder of the run; a later success replaces the folder as a whole."""
     try:
         job.folder.mkdir(parents=True, exist_ok=True)
-        (job.folder / "error.txt").write_text(text)
+        (job.folder / "error.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError:
         return  # a full or read-only disk is probably the failure itself, which the summary reports

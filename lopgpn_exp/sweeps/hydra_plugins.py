@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from itertools import product
+from itertools import islice, product
+from math import prod
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, setup_globals
+from hydra.errors import HydraException
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
@@ -22,6 +26,10 @@ from lopgpn_exp.records import Attempt, Job
 
 # Axes that -m adds by itself, and the config value that limits each of them for this dataset and model.
 AXES = {"split.index": ("split", "count"), "init": ("model", "inits")}
+
+MAX_PROCESSES = 1024  # all are started at once
+MAX_RUNS = 100_000  # they are planned before anything runs
+SHARED_KEYS = re.compile(r"output_dir|dry_run|tracking(\..*)?|hydra[./].*")  # one value for all runs of a sweep
 
 
 class ProtocolSweeper(Sweeper):
@@ -40,11 +48,11 @@ class ProtocolSweeper(Sweeper):
         axes: dict[str, list[str]] = {}
         params = [f"{key}={value}" for key, value in self.params.items()]
         for override in self.parser.parse_overrides(params + arguments):
-            key, is_axis = override.get_key_element(), override.is_sweep_override()
-            if is_axis and not override.is_discrete_sweep():
-                raise InputError(f"{key} is a range", expected="single values, or lopgpn_exp tune to search a range")
-            values = override.sweep_string_iterator() if is_axis else [override.get_value_element_as_str()]
-            axes[key] = [f"{key}={value}" for value in values]
+            key = override.get_key_element()
+            axes[key] = [f"{key}={value}" for value in _list_values(override)]
+            _check_axis(key, axes[key], override.input_line)
+        if (num_runs := prod(map(len, axes.values()))) > MAX_RUNS:
+            raise InputError(f"the sweep has {num_runs:,} runs or more", expected=f"at most {MAX_RUNS:,}")
         self.launcher.launch(list(product(*axes.values())), initial_job_idx=0)
 
 
@@ -95,9 +103,9 @@ class LocalLauncher(Launcher):
 class JoblibLauncher(LocalLauncher):
     """Runs several jobs at once on this machine."""
 
-    def __init__(self, n_jobs: int = -1) -> None:
-        if not isinstance(n_jobs, int) or n_jobs == 0:
-            expected = "a number of processes; -1: one per core"
+    def __init__(self, n_jobs: object = -1) -> None:
+        if not isinstance(n_jobs, int) or n_jobs == 0 or n_jobs > MAX_PROCESSES:
+            expected = f"a number of processes, at most {MAX_PROCESSES:,}; -1: one per core"
             raise InputError(f"n_jobs is {n_jobs!r}", expected=expected, hint="hydra.launcher.n_jobs=-1")
         self.n_jobs = n_jobs
 
@@ -126,6 +134,35 @@ def register_plugins() -> None:
     """Register sweeper and launchers. Hydra accepts plugins only under names in the package `hydra_plugins`."""
     for plugin in (ProtocolSweeper, LocalLauncher, JoblibLauncher, SlurmLauncher):
         Plugins.instance().class_name_to_class[f"hydra_plugins.lopgpn_exp.{plugin.__name__}"] = plugin
+
+
+def _list_values(override: Override) -> list[str]:
+    """Return the values of an override; no more of them than are needed to refuse the sweep."""
+    if not override.is_sweep_override():
+        return [override.get_value_element_as_str()]
+    if not override.is_discrete_sweep():
+        expected = "single values, or lopgpn_exp tune to search a range"
+        raise InputError(f"{override.get_key_element()} is a range", expected=expected)
+    try:
+        return list(islice(override.sweep_string_iterator(), MAX_RUNS + 1))
+    except (HydraException, ValueError, ArithmeticError):  # NaN, or a step of 0
+        expected = "range(start, stop, step) with finite numbers and a step other than 0"
+        raise InputError(f"{override.input_line} is not a valid range", expected=expected) from None
+
+
+def _check_axis(key: str, values: Sequence[str], override: str | None) -> None:
+    if not values:
+        limits = {"split.index": "split.count is its number of values", "init": "inits is its number of values"}
+        raise InputError(
+            f"the sweep has no runs: {override} has no values",
+            expected="at least one value on every axis" + (f"; {limits[key]}" if key in limits else ""),
+        )
+    if len(values) > 1 and SHARED_KEYS.fullmatch(key):
+        raise InputError(
+            f"{key} has {len(values)} values",
+            expected="one for all runs of a sweep; a value with a comma in quotes",
+            hint=f"\"{key}='VALUE'\"",
+        )
 
 
 def _drop_hydra(sweep_config: DictConfig) -> dict[str, Any]:

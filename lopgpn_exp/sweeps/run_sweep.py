@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lopgpn_exp.config.plan import config_hints
 from lopgpn_exp.records import Attempt, RunResult, SweepRecord
 from lopgpn_exp.report.terminal import print_links, print_plan, print_summary, show_progress
+from lopgpn_exp.runs.storage import clean_output_dir
 from lopgpn_exp.runs.sweep_folder import label_models, write_sweep
 from lopgpn_exp.runs.table import curves_table, read_results, results_table
 from lopgpn_exp.sweeps.executors import Executor
 from lopgpn_exp.sweeps.sweep_plan import create_record, group_by_training, plan_runs, plan_sweep
-from lopgpn_exp.tracking import Tracker
+from lopgpn_exp.tracking import FaultTolerantTracker, open_tracker
 
 
 def run_sweep(configs: Sequence[Mapping[str, Any]], execute: Executor) -> list[Attempt]:
@@ -25,16 +25,13 @@ def run_sweep(configs: Sequence[Mapping[str, Any]], execute: Executor) -> list[A
         configs: one per run; all share `output_dir`, `tracking` and `dry_run`.
         execute: runs groups of jobs that share a training; yields the attempts of each group as they finish.
     """
+    output_dir = Path(configs[0]["output_dir"])
+    clean_output_dir(output_dir)
     plans, attempts = plan_runs(configs)
-    tracker = None
-    if plans and plans[0].tracking.enabled and not plans[0].dry_run:
-        with config_hints("tracking"):  # before any run: an unreachable store is reported now
-            tracker = Tracker(plans[0].tracking.uri, plans[0].tracking.experiment, plans[0].output_dir)
     sweep = plan_sweep(plans)
     attempts += sweep.invalid
-    output_dir = Path(configs[0]["output_dir"])
     results = {result.run_id: result for result in read_results(output_dir)}
-    # A run with a damaged result is attempted, and fails with a message about its file.
+    # A run whose result cannot be read is made again.
     jobs = [replace(job, is_finished=job.is_finished and job.run_id in results) for job in sweep.jobs]
     groups = group_by_training([job for job in jobs if not job.is_finished])
     history = results_table(results.values())
@@ -45,6 +42,7 @@ def run_sweep(configs: Sequence[Mapping[str, Any]], execute: Executor) -> list[A
         print_summary(results_table([]), attempts)
         return attempts
     record = create_record(jobs)
+    tracker = open_tracker(plans[0])  # after the data is checked and before any run: an unreachable store is reported
     with mark_stopped_on_exit(tracker):
         if tracker:
             tracker.open_sweep(record)
@@ -67,7 +65,7 @@ def _report(
     finished: Sequence[RunResult],
     attempts: Sequence[Attempt],
     output_dir: Path,
-    tracker: Tracker | None,
+    tracker: FaultTolerantTracker | None,
 ) -> None:
     """Report the outcome in the terminal, as a page, and in MLflow."""
     results, curves = (label_models(table(finished), record.labels) for table in (results_table, curves_table))
@@ -76,12 +74,12 @@ def _report(
     links = {}
     if tracker:
         tracker.close_sweep(results, curves, {result.run_id: result for result in finished})
-        links = tracker.links(set(results["dataset"]))
+        links = tracker.finish(set(results["dataset"]))
     print_links(links, ui=tracker.ui if tracker else None, page=page)
 
 
 @contextmanager
-def mark_stopped_on_exit(tracker: Tracker | None) -> Iterator[None]:
+def mark_stopped_on_exit(tracker: FaultTolerantTracker | None) -> Iterator[None]:
     """If a sweep ends early, mark its parent run in MLflow as FAILED or KILLED instead of leaving it RUNNING."""
     try:
         yield

@@ -26,6 +26,7 @@ from lopgpn_exp.models import ClosedFormModel, Model
 from lopgpn_exp.posterior import Posterior
 from lopgpn_exp.seeds import seeded
 from lopgpn_exp.targets import import_target
+from lopgpn_exp.threads import limit_threads
 from lopgpn_exp.training import fit, load_module
 
 GRAPH_TENSORS = ("features", "edge_index", "labels", "part", "is_ood")
@@ -102,7 +103,7 @@ class ModelUnderTest:
                 expected="a class defined at the top level of a module, where configs and checkpoints can find it",
             )
         check_model_class(import_callable(path, "model"), path)
-        _, checked = call_options({"_target_": path, **options}, path="model", injected=("num_features", "num_classes"))
+        _, checked = call_options({"_target_": path, **options}, path="", injected=("num_features", "num_classes"))
         return cls(path, checked, settings=settings)
 
     @classmethod
@@ -199,7 +200,7 @@ class ModelUnderTest:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "model.ckpt"
             path.write_bytes(self.first_fit.checkpoint)
-            return load_module(path).model.eval()
+            return load_module(path, model_class=self.model_class).model.eval()
 
 
 def _graph_dims(graph: Graph) -> dict[str, int]:
@@ -230,12 +231,10 @@ def get_random_states() -> dict[str, Any]:
 @contextmanager
 def isolate_state() -> Iterator[None]:
     """Use a single thread, which makes results reproducible; restore threads and random states on exit."""
-    threads, numpy_state, python_state = torch.get_num_threads(), np.random.get_state(), random.getstate()  # noqa: NPY002
-    torch.set_num_threads(1)
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
-        with torch.random.fork_rng():
+        with limit_threads(1), torch.random.fork_rng():
             yield
     finally:
-        torch.set_num_threads(threads)
         np.random.set_state(numpy_state)  # noqa: NPY002
         random.setstate(python_state)

@@ -3,7 +3,17 @@
 Everything is read from files that are complete already, so nothing is lost if MLflow fails.
 """
 
-from lopgpn_exp.tracking.store import default_uri
-from lopgpn_exp.tracking.tracker import Tracker, read_dashboard_links, read_tags
+from lopgpn_exp.tracking.fault_tolerance import FaultTolerantTracker, open_tracker
+from lopgpn_exp.tracking.mlflow_experiment import read_dashboard_links, read_tags
+from lopgpn_exp.tracking.store import DEFAULT_EXPERIMENT, default_uri
+from lopgpn_exp.tracking.tracker import Tracker
 
-__all__ = ["Tracker", "default_uri", "read_dashboard_links", "read_tags"]
+__all__ = [
+    "DEFAULT_EXPERIMENT",
+    "FaultTolerantTracker",
+    "Tracker",
+    "default_uri",
+    "open_tracker",
+    "read_dashboard_links",
+    "read_tags",
+]

@@ -11,6 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,13 +71,20 @@ def dataset_dashboard(dataset: str, metrics: Collection[str]) -> Dashboard:
 
 
 def read_dashboards(tags: Mapping[str, str]) -> list[Dashboard]:
-    """Return our dashboards among the tags of an experiment; views that users shared from the UI are left alone."""
+    """Return our dashboards among the tags of an experiment; views that users shared from the UI are left alone.
+
+    A damaged dashboard counts as missing, so that it is written again.
+    """
     dashboards = []
     for tag, value in sorted(tags.items()):
         key = tag.removeprefix(VIEW_TAG)
-        if key != tag and (key == "runs" or key.startswith(DATASET_KEY)):
+        if key == tag or not (key == "runs" or key.startswith(DATASET_KEY)):
+            continue
+        with suppress(ValueError, zlib.error, TypeError, KeyError, AttributeError):
             state = json.loads(zlib.decompress(base64.b64decode(value.removeprefix("deflate;"))))
-            dashboards.append(Dashboard(state.get("dataset"), state))
+            dashboard = Dashboard(state.get("dataset"), state)
+            if dashboard.key == key and dashboard.metrics:
+                dashboards.append(dashboard)
     return dashboards
 
 

@@ -1,26 +1,38 @@
-"""The store that MLflow writes to: create it once, connect to it, or fail with one message."""
+"""The store that MLflow writes to: create it once, connect to it, or fail with one message.
+
+Nothing here prints the credentials in the address of a store.
+"""
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shlex
 import sqlite3
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
+from lopgpn_exp.config.credentials import drop_hidden, hide_credentials, hide_in_text, remove_credentials
 from lopgpn_exp.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mlflow.tracking import MlflowClient
 
+DEFAULT_EXPERIMENT = "lopgpn_exp"
 LOCK_SECONDS = 120
+ENGINE_ATTEMPTS = 4  # within a second; MLflow's own ten take 100 s
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 SERVERS = ("http://", "https://")
+SQLITE = "sqlite:///"
+SUGGESTED_URIS = ("sqlite:///outputs/mlflow.db", "sqlite:///outputs/runs.db")  # the second if the first is wrong
 LOCAL_SERVER = "http://127.0.0.1:5000"  # where `lopgpn_exp ui` serves a database by default
 
 
@@ -32,12 +44,12 @@ def default_uri(output_dir: Path) -> str:
             parameter="uri",
             suggestion="sqlite:///FILE",
         )
-    return f"sqlite:///{output_dir / 'mlflow.db'}"
+    return f"{SQLITE}{output_dir / 'mlflow.db'}"
 
 
 def server_address(uri: str) -> str:
     """Return where a browser finds a store: the server itself, or the one that `lopgpn_exp ui` starts."""
-    return uri.rstrip("/") if uri.startswith(SERVERS) else LOCAL_SERVER
+    return remove_credentials(uri).rstrip("/") if uri.startswith(SERVERS) else LOCAL_SERVER
 
 
 def ui_command(uri: str, output_dir: Path, *, is_default: bool) -> str | None:
@@ -45,64 +57,125 @@ def ui_command(uri: str, output_dir: Path, *, is_default: bool) -> str | None:
     if uri.startswith(SERVERS):
         return None
     if not is_default:
-        return f"lopgpn_exp ui --uri {shlex.quote(uri)}"
-    return "lopgpn_exp ui" + ("" if output_dir == Path("outputs") else f" --output-dir {shlex.quote(str(output_dir))}")
+        return shlex.join(["lopgpn_exp", "ui", "--uri", hide_credentials(uri)])
+    return shlex.join(["lopgpn_exp", "ui", *_output_dir_option(output_dir)])
 
 
-def connect(uri: str, *, create: bool = True) -> MlflowClient:
+def track_command(uri: str, experiment: str, output_dir: Path, *, is_default: bool) -> str:
+    """Return the command that brings a store up to date."""
+    words = ["lopgpn_exp", "track", *_output_dir_option(output_dir)]
+    words += [] if is_default else ["--uri", hide_credentials(uri)]
+    words += [] if experiment == DEFAULT_EXPERIMENT else ["--experiment", experiment]
+    return shlex.join(words)
+
+
+def _output_dir_option(output_dir: Path) -> list[str]:
+    return [] if output_dir == Path("outputs") else ["--output-dir", str(output_dir)]
+
+
+def connect(uri: str) -> MlflowClient:
     """Return a client of a store, after checking that it answers.
 
     An SQLite database is created under a lock, because processes that create it at the same time would crash.
-
-    Args:
-        create: whether to create a missing SQLite database. A reader does not: an empty one would look like lost runs.
     """
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("DO_NOT_TRACK", "true")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # fail within seconds if there is no server
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
-    from mlflow.exceptions import MlflowException
-    from mlflow.tracking import MlflowClient
-
-    logging.getLogger("mlflow").setLevel(logging.WARNING)
-    try:
-        if uri.startswith("sqlite:///"):
-            # Absolute: MLflow keeps one connection per address, also when the process changes its folder.
-            database = Path(uri.removeprefix("sqlite:///")).absolute()
-            if not create and not (database.is_file() and database.stat().st_size):
-                expected = "the database of at least one tracked run"
-                raise InputError(f"there is no {database}", expected=expected, parameter="output_dir")
-            client = MlflowClient(_create_database(database))
-        else:
-            client = MlflowClient(uri)
+    _set_environment()
+    uri = drop_hidden(uri)
+    with report_store_errors(uri):
+        client = _create_client(_create_database(_sqlite_file(uri)) if uri.startswith(SQLITE) else uri)
         client.search_experiments(max_results=1)
         return client
-    except (MlflowException, OSError, sqlite3.Error, ImportError) as error:
-        # ImportError: the driver of the database is not installed.
-        raise unreachable(uri, error) from None
 
 
-def unreachable(uri: str, error: Exception) -> InputError:
-    reason = next(iter(str(error).splitlines()), type(error).__name__)[:200]
-    return InputError(
-        f"MLflow cannot be used at {uri} ({reason})",
-        expected="a writable SQLite file, a database or a running MLflow server; tracking can also be turned off",
-        parameter="uri",
-        suggestion="sqlite:///outputs/mlflow.db",
-    )
+def connect_to_existing(uri: str | None, output_dir: Path) -> MlflowClient:
+    """Return a client of a store that must exist: an empty new database would look like lost runs."""
+    address = uri or default_uri(output_dir)
+    if address.startswith(SQLITE):
+        database = _sqlite_file(address)
+        if not database.is_dir() and not (database.is_file() and database.stat().st_size):
+            raise InputError(
+                f"there is no {database}",
+                expected="the database of at least one tracked run",
+                parameter="uri" if uri else "output_dir",
+                suggestion=SUGGESTED_URIS[0] if uri else None,
+            )
+    return connect(address)
+
+
+@contextmanager
+def report_store_errors(uri: str) -> Iterator[None]:
+    """Raise one message for every error that means that a store cannot be used. Any other is a bug."""
+    try:
+        yield
+    except _store_errors() as error:
+        raise InputError(
+            f"MLflow cannot be used at {hide_credentials(uri)} ({describe_error(error, uri)})",
+            expected="a writable SQLite file, a database or a running MLflow server",
+            parameter="uri",
+            suggestion=SUGGESTED_URIS[uri.endswith("outputs/mlflow.db")],
+        ) from None
+
+
+def describe_error(error: Exception, uri: str) -> str:
+    """Return the first line of an error, without credentials; with the type of one that may be a bug."""
+    reason = next(iter(str(_root_cause(error)).splitlines()), "")
+    if not reason or not isinstance(error, _store_errors()):
+        reason = f"{type(error).__name__}: {reason}"
+    return hide_in_text(reason, uri)[:200]
+
+
+def _root_cause(error: Exception) -> object:
+    """Return what the system or the driver of a database said, if MLflow's error comes from it."""
+    chain: list[BaseException] = [error]
+    while cause := chain[-1].__cause__ or chain[-1].__context__:
+        chain.append(cause)
+    system = (cause for cause in reversed(chain) if isinstance(cause, OSError))
+    driver = filter(None, (getattr(cause, "orig", None) for cause in chain))  # of SQLAlchemy
+    return next(system, None) or next(driver, error)
+
+
+def _store_errors() -> tuple[type[Exception], ...]:
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    # OSError: also the errors of requests and filelock. ImportError: the driver of the database is not installed.
+    return MlflowException, SQLAlchemyError, OSError, sqlite3.Error, ImportError
+
+
+def _set_environment() -> None:
+    """Set what MLflow reads when it is imported and used."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("DO_NOT_TRACK", "true")
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # one link per run, with the password in it
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # fail within seconds if there is no server
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+
+
+def _create_client(uri: str) -> MlflowClient:
+    from mlflow.store.db import utils
+    from mlflow.tracking import MlflowClient
+
+    utils.MAX_RETRY_COUNT = ENGINE_ATTEMPTS
+    for name in ("mlflow", "urllib3.connectionpool"):  # their errors are raised, and reported once
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return MlflowClient(uri)
+
+
+def _sqlite_file(uri: str) -> Path:
+    """Return the absolute path: MLflow keeps one connection per address, also when the process changes its folder."""
+    return Path(uri.removeprefix(SQLITE)).absolute()
 
 
 def _create_database(database: Path) -> str:
     """Create an SQLite database unless it exists; return its address."""
-    from mlflow.tracking import MlflowClient
-
-    address = f"sqlite:///{database}"
+    address = f"{SQLITE}{database}"
+    if database.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(database))
     database.parent.mkdir(parents=True, exist_ok=True)
     TemporaryFile(dir=database.parent).close()  # an unwritable folder fails at once, not after waiting for the lock
     with FileLock(database.with_name(f".{database.name}.lock"), timeout=LOCK_SECONDS):
         if not _is_ready(database):
             sys.stderr.write("Creating the MLflow database (once, about ten seconds)\n")
-            MlflowClient(address).search_experiments(max_results=1)
+            _create_client(address).search_experiments(max_results=1)
             _use_wal(database)
     return address
 

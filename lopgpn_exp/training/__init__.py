@@ -4,14 +4,25 @@
 """
 
 from lopgpn_exp.training.fit import FitResult, check_accelerator, fit
-from lopgpn_exp.training.module import ClosedFormClassification, NodeClassification, get_module_class, load_module
+from lopgpn_exp.training.module import (
+    Checkpoint,
+    ClosedFormClassification,
+    NodeClassification,
+    build_module,
+    get_module_class,
+    load_module,
+    read_checkpoint,
+)
 
 __all__ = [
+    "Checkpoint",
     "ClosedFormClassification",
     "FitResult",
     "NodeClassification",
+    "build_module",
     "check_accelerator",
     "fit",
     "get_module_class",
     "load_module",
+    "read_checkpoint",
 ]

@@ -21,6 +21,7 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.models import GradientModel
 from lopgpn_exp.seeds import seeded
+from lopgpn_exp.threads import limit_threads
 from lopgpn_exp.training.callbacks import BestState, History, Progress, StatusLine
 from lopgpn_exp.training.module import Batch, ClosedFormClassification, GraphBatch, NodeClassification, get_module_class
 
@@ -92,13 +93,13 @@ def fit(
     if get_module_class(model_class) is ClosedFormClassification:
         closed_form = ClosedFormClassification(**options)
         trainer = _build_trainer("cpu", max_epochs=1)  # sparse and float64 algebra gains nothing from a GPU
-        with seeded(seed), closing(StatusLine(title=title, enabled=progress)) as line:
+        with limit_threads(), seeded(seed), closing(StatusLine(title=title, enabled=progress)) as line:
             _run_trainer(trainer, closed_form, GraphBatch(graph, seed, cache_dir, line.show))
         _save_checkpoint(trainer, closed_form, checkpoint_path)
         seconds = {"prepare": 0.0, "train": time.perf_counter() - start}
         return FitResult(closed_form.eval(), closed_form.model.iterations, seconds)
     _check_parts(graph)
-    with seeded(seed):
+    with limit_threads(), seeded(seed):
         module = NodeClassification(**options, **(optimizer or {}))
         module.model.observe(graph.labels[graph.nodes(Part.TRAIN)])
         train, val = (_prepare_batch(module.model, graph, part, cache_dir) for part in (Part.TRAIN, Part.VAL))

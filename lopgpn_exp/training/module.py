@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,10 +14,14 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
+from lopgpn_exp.data.zip_checks import check_checksums
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.models import ClosedFormModel, GradientModel
 from lopgpn_exp.targets import import_target
 from lopgpn_exp.training.diagnosis import check_loss
+
+DIMENSIONS = ("num_features", "num_classes")  # options of a model that come from its graph
+LARGEST_DIMENSION = 100_000  # unless a checkpoint has more weights; a wrong one could fill the memory
 
 
 @dataclass(frozen=True)
@@ -118,10 +125,60 @@ def get_module_class(model_class: str) -> type[NodeClassification] | type[Closed
     return ClosedFormClassification if issubclass(import_target(model_class), ClosedFormModel) else NodeClassification
 
 
-def load_module(path: Path) -> NodeClassification | ClosedFormClassification:
-    """Load the module of a checkpoint, on the CPU."""
-    checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    parameters = checkpoint["hyper_parameters"]
-    module = get_module_class(parameters["model_class"])(**parameters)
-    module.load_state_dict(checkpoint["state_dict"])
+@dataclass(frozen=True)
+class Checkpoint:
+    """The content of a checkpoint file. Nothing that it names has been imported or called.
+
+    Args:
+        parameters: keyword arguments of the module, such as `model_class`, `model_options` and `trained_on`.
+    """
+
+    parameters: dict[str, Any]
+    state: dict[str, Any]
+
+    @property
+    def model_class(self) -> str:
+        return self.parameters["model_class"]
+
+    @property
+    def model_options(self) -> dict[str, Any]:
+        return self.parameters["model_options"]
+
+    @property
+    def trained_on(self) -> str:
+        return self.parameters["trained_on"]
+
+
+def read_checkpoint(content: bytes) -> Checkpoint:
+    """Parse the content of a checkpoint file; raises one of many exceptions if it is damaged or something else."""
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+            raise ValueError("it is compressed, which torch never does")  # a small file could fill the memory
+    check_checksums(BytesIO(content))
+    loaded = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
+    checkpoint = Checkpoint(loaded["hyper_parameters"], loaded["state_dict"])
+    options = checkpoint.model_options
+    json.dumps(options)  # raises an error unless these are plain values, which can be compared
+    largest = max(
+        LARGEST_DIMENSION, sum(value.numel() for value in checkpoint.state.values() if isinstance(value, Tensor))
+    )
+    if not isinstance(checkpoint.model_class, str) or not isinstance(checkpoint.trained_on, str):
+        raise ValueError("it does not name its model and graph")
+    if not all(type(options[key]) is int and 0 < options[key] <= largest for key in DIMENSIONS):
+        raise ValueError("its number of features or classes does not fit its weights")
+    return checkpoint
+
+
+def build_module(checkpoint: Checkpoint) -> NodeClassification | ClosedFormClassification:
+    """Build the module of a checkpoint, on the CPU. This imports and calls the model class that it names."""
+    module = get_module_class(checkpoint.model_class)(**checkpoint.parameters)
+    module.load_state_dict(checkpoint.state)
     return module
+
+
+def load_module(path: Path, *, model_class: str) -> NodeClassification | ClosedFormClassification:
+    """Load a checkpoint if it holds a model of this class."""
+    checkpoint = read_checkpoint(path.read_bytes())
+    if checkpoint.model_class != model_class:
+        raise ValueError(f"{path} holds a {checkpoint.model_class}, not a {model_class}")
+    return build_module(checkpoint)

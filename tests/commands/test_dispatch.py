@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ STOPPED = "Finished trainings and runs are kept; the same command continues from
 
 def test_every_command_module_is_listed_and_complete():
     files = {path.stem for path in (ROOT / "lopgpn_exp" / "commands").glob("*.py")}
-    assert set(COMMANDS) == files - {"__init__", "dispatch", "shared"}
+    assert set(COMMANDS) == files - {"__init__", "dispatch", "overrides", "process_setup", "shared"}
     for name in COMMANDS:
         module = import_module(f"lopgpn_exp.commands.{name}")
         assert callable(module.execute), name
@@ -139,10 +140,30 @@ def test_hint_for_a_positional_argument_repeats_the_command_with_the_suggestion(
     assert err.endswith("try:      lopgpn_exp explain gkde-a 7 --neighbours 3\n")
 
 
-def test_modules_in_the_current_folder_can_be_imported_by_every_command(execute, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "is_allowed"),
+    [
+        (["check", "gkde"], True),
+        (["tune", "a=1"], True),
+        (["run"], True),
+        (["predict", "x", "--trust"], True),
+        (["predict", "x"], False),
+        (["results"], False),
+    ],
+)
+def test_modules_in_the_current_folder_can_be_imported_by_commands_that_need_them(
+    command, tmp_path, monkeypatch, words, is_allowed
+):
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", os.getcwd())])  # as in a script
     (tmp_path / "module_of_a_user.py").write_text("")
-    assert execute(lambda options: CommandResult(exit_code=import_module("module_of_a_user") is None))[0] == 0
+    found = []
+    monkeypatch.setattr(
+        import_module(f"lopgpn_exp.commands.{words[0]}"),
+        "execute",
+        lambda _: found.append(find_spec("module_of_a_user")) or CommandResult(),
+    )
+    assert command(*words)[0] == 0
+    assert (found[0] is not None) == is_allowed
     assert os.getcwd() not in sys.path
 
 

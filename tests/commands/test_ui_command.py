@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -47,6 +48,12 @@ def test_missing_database_is_one_message_and_creates_none(error_message, tmp_pat
     assert "expected: the database of at least one tracked run" in message
     assert "try:      --output-dir DIR" in message
     assert not list(tmp_path.iterdir())  # an empty database would look like lost runs
+
+
+def test_missing_database_of_an_address_suggests_another_address(error_message):
+    message = error_message("--uri", "sqlite:///missing.db", "--port", str(free_port()))
+    assert "try:      --uri sqlite:///outputs/mlflow.db" in message
+    assert "--output-dir" not in message
 
 
 def test_busy_port_is_one_message_with_another_port(error_message, tmp_path):
@@ -113,6 +120,9 @@ def test_ui_serves_prints_and_opens_the_dashboards_and_stops_everything(command,
             link = match[1]
             with urllib.request.urlopen(link.partition("#")[0], timeout=10) as answer:
                 assert b"MLflow" in answer.read()
+            foreign = urllib.request.Request(link.partition("#")[0], headers={"Host": f"evil.example:{port}"})
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(foreign, timeout=10)
         finally:
             server.send_signal(signal.SIGINT)
             assert server.wait(timeout=30) == 0

@@ -54,6 +54,7 @@ def test_columns_of_a_changed_file_are_matched_by_name(tmp_path):
         (pyg_data(train_mask=torch.ones(3, 10, dtype=torch.bool)), "train_mask is (3, 10)"),
         (pyg_data(val_mask=torch.tensor([True, True, False])), "val_mask overlaps another mask"),
         (pyg_data(node_id=["a"]), "node_id has 1 entries"),
+        (pyg_data(node_id=torch.zeros(1).expand(10**6, 10**6)), "node_id is (1000000, 1000000)"),
         (pyg_data(node_id=["a", 1, "c"]), "node_id has mixed or unsupported types"),
         (pyg_data(node_id=[2**70, 1, 2]), "node_id has mixed or unsupported types"),
         (pyg_data(feature_names=["a", "b"]), "feature_names has 2 entries"),
@@ -78,3 +79,13 @@ def test_reading_does_not_change_which_classes_torch_may_load(tmp_path):
     torch.save(pyg_data(), tmp_path / "graph.pt")
     custom_graph(path=str(tmp_path / "graph.pt"))
     assert set(torch.serialization.get_safe_globals()) == before
+
+
+def test_repeated_feature_names_of_a_file_are_not_matched_by_name(tmp_path):
+    data = pyg_data(x=torch.tensor([[1.0, 5.0], [2.0, 6.0], [4.0, 9.0]]), feature_names=["u", "v"])
+    torch.save(data, tmp_path / "graph.pt")
+    legend = custom_graph(path=str(tmp_path / "graph.pt")).legend
+    data.feature_names = ["v", "v"]
+    torch.save(data, tmp_path / "graph.pt")
+    with pytest.raises(InputError, match="the graph has 2 features"):
+        read_graph_like(legend, num_classes=2, path=str(tmp_path / "graph.pt"))

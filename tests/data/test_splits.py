@@ -39,6 +39,11 @@ def test_unused_nodes_are_in_no_part(small_graph):
         ({"count": 0}, "count is 0", "count", 10),
         ({"train": 0.5}, "= 1.45", "test", 0.35),
         ({"train": -0.05, "test": 0.9}, "no negative", "", None),
+        ({"test": float("nan")}, "= nan", "", None),
+        ({"test": float("inf")}, "= inf", "", None),
+        ({"test": 0.0, "val": 0.95}, "no nodes for testing", "", None),
+        ({"test": 0.0}, "no nodes for testing", "", None),
+        ({"train": 0.0, "val": 0.0, "test": 1.0}, "no nodes for training and validation", "", None),
     ],
 )
 def test_invalid_split_options_are_errors(small_graph, options, message, parameter, suggestion):
@@ -49,11 +54,12 @@ def test_invalid_split_options_are_errors(small_graph, options, message, paramet
 
 def test_a_class_with_too_few_nodes_is_named(build_graph):
     graph = build_graph([(0, 1)], [[1.0]] * 8, [0, 0, 0, 1, 1, 2, 2, 2])
-    with pytest.raises(InputError, match=r"class 1 has 2 node\(s\)"):
+    with pytest.raises(InputError, match=r"class 1 has 2 node\(s\)") as caught:
         random_split(graph, index=0)
+    assert "unlabelled (-1)" in caught.value.hint
 
 
-@pytest.mark.parametrize("fractions", [(0.99, 0.01, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)])
+@pytest.mark.parametrize("fractions", [(0.989, 0.01, 0.001), (0.998, 0.001, 0.001), (0.001, 0.001, 0.998)])
 def test_extreme_fractions_leave_a_node_for_each_part(small_graph, fractions):
     train, val, test = fractions
     part = random_split(small_graph, index=0, train=train, val=val, test=test).part
@@ -65,6 +71,13 @@ def test_three_nodes_per_class_are_enough(build_graph):
     graph = build_graph([(0, 1)], [[1.0]] * 6, [0, 0, 0, 1, 1, 1])
     part = random_split(graph, index=0).part
     assert sorted(part[:3].tolist()) == sorted(part[3:].tolist()) == [Part.TRAIN, Part.VAL, Part.TEST]
+
+
+def test_the_advice_on_rare_classes_fits_the_format(folder):
+    write_csv(folder, "id,label,x\na,u,1\nb,u,2\nc,v,3\n", "source,target\na,b\n")
+    with pytest.raises(InputError, match="class 'u' has 2") as caught:
+        random_split(read_csv(folder), index=0)
+    assert "unlabelled (a blank cell)" in caught.value.hint
 
 
 def test_a_missing_official_split_is_an_error(small_graph):

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from lopgpn_exp.data.files import custom_graph
 from lopgpn_exp.data.files.survey import describe_graph, find_warnings, homophily
-from tests.support.graph_files import read_csv, write_csv
+from tests.support.graph_files import pyg_data, read_csv, write_csv
 
 
 def test_homophily_of_a_small_graph(build_graph):
@@ -44,3 +45,41 @@ def test_counts_are_recognised_unless_rows_are_scaled(folder):
     write_csv(folder, "id,label,x,y\n" + rows, "source,target\nn1,n3\n")
     assert any("scaling 'rows'" in warning for warning in find_warnings(read_csv(folder)))
     assert not any("scaling 'rows'" in warning for warning in find_warnings(read_csv(folder, scaling="rows")))
+
+
+def find_questions(graph) -> list[str]:
+    return [warning for warning in find_warnings(graph) if "Does it mean that their class is unknown?" in warning]
+
+
+@pytest.mark.parametrize("word", ["-1", "?", "NA", "n/a", "None", "unknown", "-", ".", "nan", "-1.0", "#N/A"])
+def test_a_label_that_may_mean_unknown_is_a_class_and_a_question(folder, word):
+    labels = ["0", "1", word, "", word] if word == "-1.0" else ["red", "blue", word, "", word]
+    rows = "".join(f"n{row},{label},{row}\n" for row, label in enumerate(labels))
+    write_csv(folder, "id,label,x\n" + rows, "source,target\nn1,n2\n")
+    graph = read_csv(folder)
+    assert graph.num_classes == 3
+    assert int((graph.labels < 0).sum()) == 1
+    (question,) = find_questions(graph)
+    assert question.startswith(f"2 nodes have the label {word.removesuffix('.0')!r}")
+    assert "(a blank cell instead of" in question
+    assert question in describe_graph(graph, source="nodes.csv")
+
+
+def test_minus_one_beside_one_are_the_usual_names_of_two_classes(folder):
+    write_csv(folder, "id,label,x\na,-1,1\nb,1,2\nc,-1,3\n", "source,target\na,b\n")
+    assert find_questions(read_csv(folder)) == []
+
+
+def test_the_question_about_a_torch_file_advises_minus_one(tmp_path):
+    data = pyg_data(y=torch.tensor([0, 1, 2]), class_names=["red", "blue", "unknown"])
+    torch.save(data, tmp_path / "graph.pt")
+    (question,) = find_questions(custom_graph(path=str(tmp_path / "graph.pt")))
+    assert "(-1 instead of 'unknown')" in question
+
+
+def test_names_of_classes_cannot_steer_the_terminal_or_fill_it(folder):
+    write_csv(folder, f'id,label,x\na,\x1b[2Jred,1\nb,"two\nlines",2\nc,{"l" * 900},3\n', "source,target\na,b\n")
+    text = describe_graph(read_csv(folder), source="nodes.csv")
+    assert "\x1b" not in text
+    assert "two lines" in text
+    assert max(map(len, text.splitlines())) < 300

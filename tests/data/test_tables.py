@@ -161,3 +161,15 @@ def test_the_required_memory_is_logged_and_limited_before_reading(tmp_path, capl
     assert error.parameter == "memory_limit_gib"
     assert error.suggestion > 0.5
     assert "Reading" in caplog.text
+
+
+def test_columns_of_true_and_false_are_ones_and_zeros(folder):
+    write_csv(folder, "id,label,x,y\na,u,true,1\nb,v,false,2.5\nc,u,true,3\n", "source,target\na,b\n")
+    assert read_csv(folder, scaling="none").features.tolist() == [[1, 1], [0, 2.5], [1, 3]]
+
+
+def test_ignored_columns_are_not_read(folder):
+    """They may be of any type and in any encoding."""
+    (folder / "nodes.csv").write_bytes("id,label,note,x\na,u,größe,1\nb,v,,2\n".encode("latin-1"))
+    (folder / "edges.csv").write_text("source,target\na,b\n")
+    assert read_csv(folder, ignore=["note"]).legend.features == ("x",)

@@ -137,5 +137,6 @@ def test_a_checkpoint_gives_the_same_posterior(tmp_path: Path) -> None:
     result = fit(
         graph, model_class="lopgpn_exp.models.GKDE", model_options=options, seed=0, checkpoint_path=path, progress=False
     )
-    assert torch.equal(load_module(path).model.predict(graph).alpha, result.module.model.predict(graph).alpha)
+    loaded = load_module(path, model_class="lopgpn_exp.models.GKDE").model
+    assert torch.equal(loaded.predict(graph).alpha, result.module.model.predict(graph).alpha)
     assert torch.equal(result.module.model.predict(graph).alpha, fit_gkde(graph).predict(graph).alpha)

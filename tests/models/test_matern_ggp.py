@@ -245,7 +245,7 @@ def test_only_training_labels_are_read_and_fits_are_reproducible(max_inducing: i
         ).module.model
         for version in (graph, graph.replace(labels=labels, features=torch.zeros(54, 2)))
     ]
-    loaded = load_module(path).model
+    loaded = load_module(path, model_class="lopgpn_exp.models.MaternGGP").model
     first, second, third = (model.predict(graph) for model in (*models, loaded))
     for other in (second, third):
         assert torch.equal(first.mean, other.mean)

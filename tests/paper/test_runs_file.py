@@ -97,7 +97,7 @@ def test_earlier_runs_share_the_recorded_training_of_a_clean_run(tmp_path):
         ({}, [2], "no numerics version"),
         ({"dataset": None}, {"numerics": 2}, "no column 'dataset'"),
         ({"seconds/train": None}, {"numerics": 2}, "no column 'seconds/train'"),
-        ({"split": "first"}, {"numerics": 2}, "not whole numbers"),
+        ({"split": "first"}, {"numerics": 2}, "the column 'split' has type"),
     ],
 )
 def test_a_file_with_other_content_is_an_input_error(tmp_path, change, notes, message):

@@ -11,7 +11,7 @@ import lopgpn_exp
 PACKAGE = Path(lopgpn_exp.__file__).parent
 # Each layer imports only layers before it, and modules of its own.
 LAYERS = [
-    *("errors", "seeds", "targets", "records"),
+    *("errors", "seeds", "threads", "scratch", "targets", "records"),
     *("graph", "data", "posterior", "models", "training", "evaluation", "report"),
     *("config", "runs", "tracking", "sweeps", "paper", "api", "testing", "commands", "__main__"),
 ]

@@ -12,6 +12,7 @@ from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation import tabulate_predictions
 from lopgpn_exp.runs import checkpoint
+from lopgpn_exp.runs.checksums import write_checksums
 from lopgpn_exp.runs.execute import run
 from lopgpn_exp.runs.run_folder import read_result
 from lopgpn_exp.training import load_module
@@ -30,7 +31,7 @@ def test_run_folder_has_the_documented_content(tmp_path, scenario):
         "peak_rss_mb",
         "versions",
     } <= set(result)
-    assert (result["schema"], result["run_id"]) == (1, outcome.folder.name)
+    assert (result["schema"], result["run_id"]) == (2, outcome.folder.name)
     assert (result["model"], result["dataset"], result["scenario"]) == ("lop_gpn", "synthetic", scenario)
     assert (result["split"], result["init"]) == (3, 2)
     assert set(result["seconds"]) == {"load", "prepare", "train", "evaluate"}
@@ -57,6 +58,7 @@ def test_run_folder_has_the_documented_content(tmp_path, scenario):
     assert "could not be drawn" not in (outcome.folder / "page.html").read_text()
     assert {path.name for path in outcome.folder.iterdir()} == {
         "config.yaml",
+        "SHA256SUMS",
         "model.ckpt",
         "predictions.parquet",
         "result.json",
@@ -71,7 +73,7 @@ def test_checkpoint_of_every_model_gives_the_predictions_of_its_run(tmp_path, mo
     plan = plan_run(compose(*TINY, *overrides))
     outcome = run(plan)
     graph = plan.load_graphs().evaluation
-    module = load_module(outcome.folder / "model.ckpt")
+    module = load_module(outcome.folder / "model.ckpt", model_class=plan.model_class)
     pd.testing.assert_frame_equal(
         tabulate_predictions(module.model.predict(graph), graph),
         pd.read_parquet(outcome.folder / "predictions.parquet"),
@@ -97,11 +99,11 @@ def test_finished_run_is_not_repeated_unless_forced(tmp_path, monkeypatch):
 
 def test_trained_model_is_evaluated_without_reading_its_checkpoint(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "load_module", lambda *_: pytest.fail("read the checkpoint"))
+        patch.setattr(checkpoint, "read_checkpoint", lambda *_: pytest.fail("read the checkpoint"))
         clean = run_tiny(tmp_path)
     calls = []
-    original = checkpoint.load_module
-    monkeypatch.setattr(checkpoint, "load_module", lambda path: calls.append(path) or original(path))
+    original = checkpoint.read_checkpoint
+    monkeypatch.setattr(checkpoint, "read_checkpoint", lambda content: calls.append(1) or original(content))
     shifted = run_tiny(tmp_path, "ood=gaussian")
     assert len(calls) == 1  # a training from the cache has only its checkpoint
     assert shifted.result.training_id == clean.result.training_id
@@ -158,14 +160,17 @@ def test_output_folder_that_cannot_be_written(tmp_path):
     assert caught.value.hint == "output_dir=FOLDER"
 
 
-def test_result_of_another_schema_is_refused(tmp_path):
+def test_result_of_another_schema_is_made_again(tmp_path, caplog):
     outcome = run_tiny(tmp_path)
-    path = outcome.folder / "result.json"
-    path.write_text(json.dumps(outcome.result.to_json() | {"schema": 0}))
-    with pytest.raises(InputError, match="schema 0 instead of 1") as caught:
-        run_tiny(tmp_path)
-    assert "force=true" in caught.value.hint
-    assert run_tiny(tmp_path, "force=true").result.to_json()["schema"] == 1
+    (outcome.folder / "result.json").write_text(json.dumps(outcome.result.to_json() | {"schema": 0}))
+    write_checksums(outcome.folder)
+    with pytest.raises(InputError, match="schema 0 instead of 2"):
+        read_result(outcome.folder)
+    again = run_tiny(tmp_path)
+    assert "schema 0 instead of 2): making the run again" in caplog.text
+    assert not again.is_cached
+    assert again.result.metrics == outcome.result.metrics
+    assert read_result(outcome.folder).metrics == outcome.result.metrics
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"a": 1}', '{"schema": 1}'])

@@ -45,7 +45,7 @@ def test_error_in_a_training_leaves_nothing_behind(tmp_path, monkeypatch):
         with pytest.raises(RuntimeError, match="killed"):
             run_tiny(tmp_path)
     assert not [path for path in (tmp_path / "trainings").iterdir() if path.is_dir()]
-    assert not (tmp_path / "runs").exists()
+    assert not list((tmp_path / "runs").glob("[!.]*"))
     assert not run_tiny(tmp_path).is_cached
 
 
@@ -57,7 +57,7 @@ def test_killed_training_does_not_count_as_finished(tmp_path):
         time.sleep(0.01)
     assert program.is_running, program.output
     program.kill()
-    assert not (outputs / "runs").exists()
+    assert not list((outputs / "runs").glob("[!.]*"))
     assert not [path for path in (outputs / "trainings").iterdir() if not path.name.startswith(".") and path.is_dir()]
     assert not run_tiny(outputs).is_cached
 

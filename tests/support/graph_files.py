@@ -1,5 +1,8 @@
 """One small graph in every file format that `custom_graph` reads, and one in OGB's."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +74,14 @@ def write_ogb_files(root: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         pd.DataFrame(rows).to_csv(path, header=False, index=False, compression="gzip")
     return folder
+
+
+@contextmanager
+def time_limit(seconds: float = 10) -> Iterator[None]:
+    """Check that a block takes no longer than any file of a few megabytes may take."""
+    start = time.perf_counter()
+    yield
+    assert time.perf_counter() - start < seconds
 
 
 def expect_error(message: str, **options: object) -> InputError:

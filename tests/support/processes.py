@@ -96,7 +96,10 @@ class Program:
 
     def kill(self) -> None:
         """Send SIGKILL to the program and all processes that it has started."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has ended, or it has no group yet
+            self._process.kill()
         self._process.join()
 
 

@@ -18,6 +18,7 @@ from lopgpn_exp.evaluation.metrics import (
 )
 from lopgpn_exp.evaluation.metrics.detection import auroc
 from lopgpn_exp.records import RunResult
+from lopgpn_exp.runs.checksums import write_checksums
 
 NUM_NODES, NUM_CLASSES = 400, 4
 MEASURES = ("tu", "eu")
@@ -109,6 +110,7 @@ def save_run(output_dir: Path, run: RandomRun) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     run.predictions.to_parquet(folder / "predictions.parquet", index=False)
     (folder / "result.json").write_text(json.dumps(run.result.to_json()))
+    write_checksums(folder)
     return folder
 
 

@@ -470,11 +470,11 @@ def test_checks_restore_threads_and_random_states():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: check_model(ValidModel, hidden_dim=3), "model.hidden_dim is not an option"),
+        (lambda: check_model(ValidModel, hidden_dim=3), "^hidden_dim is not an option"),
         (lambda: check_model(f"{__name__}.ValdModel"), "cannot be imported"),
         (lambda: check_model(nn.Linear), "is not a model"),
         (lambda: check_model(GradientModel), "does not implement forward"),
-        (lambda: check_model(WithPosterior), "model.posterior is not set"),
+        (lambda: check_model(WithPosterior), "^posterior is not set"),
         (lambda: check_model(type("Local", (ValidModel,), {"__qualname__": "f.<locals>.Local"})), "by its name"),
         (lambda: check_config("mine", config_dir="nowhere"), "there is no folder nowhere"),
     ],
@@ -515,7 +515,7 @@ def test_the_command_prints_results_and_counts(command, config_dir):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([f"{__name__}.WithPosterior", "posterior=1"], "model.posterior is 1"),
+        ([f"{__name__}.WithPosterior", "posterior=1"], ": posterior is 1"),
         ([f"{__name__}.ValidModel", "x"], "key=value"),
         (["gkd"], "model=gkde"),
     ],

@@ -214,6 +214,6 @@ def test_class_nested_in_a_class_is_trained_and_loaded(small_graph, tmp_path, ki
         checkpoint_path=tmp_path / "model.ckpt",
     )
     assert type(result.module.model) is kind
-    model = load_module(tmp_path / "model.ckpt").model
+    model = load_module(tmp_path / "model.ckpt", model_class=f"{__name__}.{kind.__qualname__}").model
     assert type(model) is kind
     assert torch.equal(model.predict(small_graph).mean, result.module.model.predict(small_graph).mean)

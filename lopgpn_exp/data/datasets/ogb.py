@@ -1,5 +1,6 @@
 """ogbn-arxiv, read by OGB's loader, with its official time split."""
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,25 @@ import torch
 
 from lopgpn_exp.data.root import lock_download, unreadable_file_error
 from lopgpn_exp.data.safe_load import READ_ERRORS, allow_pyg_data
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.data.zip_checks import check_checksums
+from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.graph import Graph, Part
 
 
 def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
     """Return a node classification graph of OGB: undirected, features unchanged, with its official split."""
+    check_parameter(
+        "collection_name",
+        collection_name,
+        re.fullmatch(r"ogbn-\w+", collection_name) is not None,
+        expected="a dataset of OGB for node classification",
+        suggestion="ogbn-arxiv",
+    )
     folder = root / "ogb" / collection_name.replace("-", "_")
     if not (folder / "raw" / "edge.csv.gz").is_file() and not (folder / "processed").is_dir():
         with lock_download(collection_name, folder / "raw" / "edge.csv.gz", root):
             _open(collection_name, folder)
+    _check_parsed_copies(folder)
     try:
         with warnings.catch_warnings():  # OGB builds tensors from read-only arrays of pandas, but only reads them
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -56,6 +66,19 @@ def _open(name: str, folder: Path) -> Any:
             raise _not_writable_error(folder, error) from None
     with allow_pyg_data(), patch("builtins.input", _refuse_prompt):
         return PygNodePropPredDataset(name, root=str(folder.parent))
+
+
+def _check_parsed_copies(folder: Path) -> None:
+    """Raise an InputError if a file that OGB stored with torch is damaged: neither of them would notice."""
+    for file in [*folder.glob("processed/geometric_data_processed.pt"), *folder.glob("split/*/split_dict.pt")]:
+        try:
+            check_checksums(file)
+        except READ_ERRORS as error:
+            raise InputError(
+                f"{file} is damaged ({type(error).__name__}: {str(error)[:200]})",
+                expected="the copy of the raw files that OGB wrote",
+                hint=f"delete it, and OGB makes it again from the raw files: rm '{file}'",
+            ) from None
 
 
 def _not_writable_error(folder: Path, error: OSError) -> InputError:

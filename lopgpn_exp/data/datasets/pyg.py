@@ -9,6 +9,7 @@ import numpy as np
 from lopgpn_exp.data.root import lock_download, unreadable_file_error
 from lopgpn_exp.data.safe_load import READ_ERRORS, check_archive
 from lopgpn_exp.data.scaling import normalise_rows
+from lopgpn_exp.data.zip_checks import check_array_sizes, check_checksums
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
 
@@ -44,7 +45,9 @@ def _load(root: Path, collection: str, name: str) -> Graph:
         _download(root, collection, name, raw)
     try:
         # An explicit file handle, because numpy leaves its own open if the archive is damaged.
+        check_checksums(raw)
         with raw.open("rb") as file, np.load(file) as archive:
+            check_array_sizes(archive)
             check_archive(archive)
             data = parse_npz(archive)
         graph = Graph.build(features=data.x, edge_index=data.edge_index, labels=data.y)

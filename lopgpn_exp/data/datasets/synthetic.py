@@ -5,9 +5,11 @@ import math
 import numpy as np
 import torch
 
-from lopgpn_exp.errors import InputError, check_parameter
+from lopgpn_exp.errors import InputError, check_in_range, check_parameter
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.graph.graph import sorted_unique
+
+MAX_VALUES = 2**32  # of the feature matrix: 16 GiB
 
 
 def block_model(
@@ -32,8 +34,10 @@ def block_model(
     check_parameter("homophily", homophily, 0 <= homophily <= 1, expected="from 0 to 1", suggestion=0.8)
     is_valid, expected = 2 < degree_exponent < math.inf, "more than 2, so that degrees have a finite mean"
     check_parameter("degree_exponent", degree_exponent, is_valid, expected=expected, suggestion=2.5)
-    check_parameter("num_features", num_features, num_features >= 1, expected="1 or more", suggestion=1)
-    check_parameter("seed", seed, seed >= 0, expected="0 or more", suggestion=0)
+    reason = f"{num_nodes:,} nodes have {MAX_VALUES // num_nodes:,} features in 16 GiB"
+    check_in_range("num_features", num_features, low=1, high=MAX_VALUES // num_nodes, reason=reason, suggestion=1)
+    check_in_range("signal", signal, low=0, suggestion=1.0)
+    check_in_range("seed", seed, low=0, suggestion=0)
     rng = np.random.default_rng([0xB10C, seed])
     labels = np.sort(rng.permutation(num_nodes) % num_classes)  # sorted: each class is a range of node indices
     starts = np.searchsorted(labels, np.arange(num_classes + 1))
@@ -87,6 +91,8 @@ def _draw_edges(
 
 
 def _check_size(num_nodes: int, num_edges: int, num_classes: int) -> None:
+    for name, value in (("num_nodes", num_nodes), ("num_edges", num_edges)):
+        check_in_range(name, value, low=0, high=10**9, reason="the graph is held in memory", suggestion=10_000)
     if num_classes < 2 or num_nodes < 2 * num_classes:
         raise InputError(
             f"{num_nodes} nodes in {num_classes} classes",

@@ -11,11 +11,32 @@ log = logging.getLogger(__name__)
 
 GIB = 2**30
 LOG_ABOVE = GIB / 4
+MAX_FEATURES = 1_000_000
+MAX_COLUMNS = 100_000
 
 
 def estimate_feature_bytes(num_nodes: int, num_features: int) -> int:
     """Return an upper estimate of the memory for features: three copies of 8 bytes per value and two of 4 bytes."""
     return 32 * num_nodes * num_features
+
+
+def check_num_features(num_features: int) -> None:
+    """Raise an InputError if there are more features than a model can have weights for."""
+    if num_features > MAX_FEATURES:
+        raise InputError(
+            f"there are {num_features:,} features",
+            expected=f"at most {MAX_FEATURES:,}, because the models have a row of weights for each: reduce them first",
+        )
+
+
+def check_num_columns(num_columns: int) -> None:
+    """Raise an InputError if a table has more columns than can be read in a few seconds."""
+    if num_columns > MAX_COLUMNS:
+        raise InputError(
+            f"the table has {num_columns:,} columns",
+            expected=f"at most {MAX_COLUMNS:,}; an .npz file stores features as a sparse matrix, with up to "
+            f"{MAX_FEATURES:,} columns",
+        )
 
 
 def check_memory(path: Path, content: str, num_bytes: int, *, limit_gib: float | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,48 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lopgpn_exp.data.files.memory import check_memory, estimate_feature_bytes
+from lopgpn_exp.data.files.memory import check_memory, check_num_features, estimate_feature_bytes
 from lopgpn_exp.data.files.raw_graph import RawGraph, name_labels
 from lopgpn_exp.data.safe_load import allow_pyg_data, wrap_read_errors
+from lopgpn_exp.data.zip_checks import check_checksums, read_content_size
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
 
 MASKS = {"train_mask": Part.TRAIN, "val_mask": Part.VAL, "test_mask": Part.TEST}
+MAX_EXPANDED_BYTES = 2**26
+INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 
 
 def read_pyg_file(path: Path, *, memory_limit_gib: float | None) -> RawGraph:
     """Read a file written by `torch.save(data, path)`; only tensors and PyG's containers, which cannot execute code."""
     with wrap_read_errors(path, expected="a .pt file with a PyG Data object"):
-        size = path.stat().st_size  # mostly features, 4 bytes each, uncompressed
+        is_zip = zipfile.is_zipfile(path)
+        size = read_content_size(path) if is_zip else path.stat().st_size  # mostly features, 4 bytes each
         check_memory(path, f"{size:,} bytes", estimate_feature_bytes(size // 4, 1), limit_gib=memory_limit_gib)
-        with warnings.catch_warnings(), allow_pyg_data():
+        if is_zip:
+            check_checksums(path)
+        with warnings.catch_warnings(), allow_pyg_data(), torch.sparse.check_sparse_tensor_invariants():
             warnings.simplefilter("ignore")  # about files that torch did not write, which fail anyway
             data = torch.load(path, map_location="cpu", weights_only=True)
+        _check_tensors(path, data, memory_limit_gib)
         return parse_pyg_data(data)
+
+
+def _check_tensors(path: Path, data: Any, limit_gib: float | None) -> None:
+    """Raise an InputError if tensors need far more memory than they have in the file: sparse or expanded ones do."""
+    for name in ("x", "edge_index", "y", *MASKS):
+        tensor = _get_tensor(data, name)
+        if tensor is None:
+            continue
+        num_bytes = estimate_feature_bytes(tensor.numel(), 1)
+        check_memory(path, f"{name} of shape {tuple(tensor.shape)}", num_bytes, limit_gib=limit_gib)
+        is_expanded = tensor.layout is torch.strided and tensor.nbytes > tensor.untyped_storage().nbytes()
+        if is_expanded and tensor.nbytes > MAX_EXPANDED_BYTES:
+            raise InputError(
+                f"{name} of shape {tuple(tensor.shape)} repeats the same few values",
+                expected="a tensor with all of its values",
+                hint=f"data.{name} = data.{name}.contiguous()",
+            )
 
 
 def parse_pyg_data(data: Any) -> RawGraph:
@@ -43,13 +68,14 @@ def parse_pyg_data(data: Any) -> RawGraph:
             f"a {type(data).__name__} without {'x' if x is None else 'edge_index'}",
             expected="a PyG Data object, or a dict, with x and edge_index",
         )
-    is_integer = not edge_index.dtype.is_floating_point and edge_index.dtype != torch.bool
-    if x.dim() != 2 or edge_index.dim() != 2 or edge_index.shape[0] != 2 or not is_integer:
+    is_edge_list = edge_index.dim() == 2 and edge_index.shape[0] == 2 and edge_index.dtype in INTEGERS
+    if x.dim() != 2 or not is_edge_list:
         raise InputError(
             f"x is {tuple(x.shape)} and edge_index {tuple(edge_index.shape)} ({edge_index.dtype})",
             expected="x of shape (nodes, features) and edge_index of shape (2, edges) with integers",
         )
     num_nodes, num_features = x.shape
+    check_num_features(num_features)
     ids = _get(data, "node_id")
     feature_names, classes = (_get_names(data, name) for name in ("feature_names", "class_names"))
     if feature_names is not None and len(feature_names) != num_features:
@@ -93,6 +119,8 @@ def _to_dense(x: Tensor) -> Tensor:
 
 
 def _convert_ids(ids: Any, num_nodes: int) -> np.ndarray:
+    if isinstance(ids, Tensor) and tuple(ids.shape) != (num_nodes,):  # before it is a list: it may repeat one value
+        raise InputError(f"node_id is {tuple(ids.shape)}", expected=f"one for each of {num_nodes} nodes")
     values = ids.tolist() if isinstance(ids, Tensor) else list(ids) if isinstance(ids, list | tuple) else [ids]
     if len(values) != num_nodes:
         raise InputError(f"node_id has {len(values)} entries", expected=f"one for each of {num_nodes} nodes")
@@ -109,11 +137,13 @@ def _convert_labels(y: Tensor | None, num_nodes: int, classes: tuple[str, ...] |
     flat = y.detach().flatten()
     if flat.shape[0] != num_nodes:
         raise InputError(f"y is {tuple(y.shape)}", expected=f"one class for each of {num_nodes} nodes")
+    if flat.is_complex():
+        raise InputError(f"y is {y.dtype}", expected="an integer per class, or -1 where the class is unknown")
     is_unknown = flat < 0
     if flat.is_floating_point():
+        labels = flat[~torch.isnan(flat)]
         is_unknown |= torch.isnan(flat)
-        labels = flat[~is_unknown]
-        if bool((labels != labels.round()).any() | (labels > 2**31).any()):
+        if bool((labels != labels.round()).any() | (labels.abs() > 2**31).any()):
             raise InputError(
                 "y contains fractions or infinity", expected="an integer per class, or -1 where the class is unknown"
             )

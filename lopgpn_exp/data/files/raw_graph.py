@@ -15,6 +15,8 @@ from lopgpn_exp.data.scaling import Scaling, column_statistics, scale_features
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Legend, Part
 
+MAX_NAME = 1000
+
 
 @dataclass
 class RawGraph:
@@ -26,6 +28,7 @@ class RawGraph:
         part: `Part` of each node, if the file contains a split.
         classes: names of all classes in order, if the file contains them.
         notes: what was ignored while reading, to be shown to the user.
+        unlabelled: what stands in the file for the label of a node whose class is unknown.
     """
 
     ids: Shaped[np.ndarray, " nodes"]
@@ -36,6 +39,7 @@ class RawGraph:
     part: Int[np.ndarray, " nodes"] | None = None
     classes: tuple[str, ...] | None = None
     notes: list[str] = field(default_factory=list)
+    unlabelled: str = "-1"
 
 
 def name_labels(numbers: list[int], classes: Sequence[str] | None) -> list[str | None]:
@@ -50,16 +54,16 @@ def name_labels(numbers: list[int], classes: Sequence[str] | None) -> list[str |
 
 def build_graph(raw: RawGraph, *, scaling: Scaling = "standard") -> Graph:
     """Return a graph to train on: classes numbered in order, features scaled by their own statistics."""
-    _check_unique_names(raw)
+    _check_names(raw)
     labels = raw.labels or []
     classes = raw.classes or _sort_classes({name for name in labels if name is not None})
     if len(set(labels) - {None}) < 2:
         raise InputError(
             "no node has a label" if not classes else f"all labels are {classes[0]!r}",
-            expected="labels of at least 2 classes, blank where the class is unknown",
+            expected=f"labels of at least 2 classes, and {raw.unlabelled} where the class is unknown",
         )
     shift, scale = column_statistics(raw.features) if scaling == "standard" else (None, None)
-    legend = Legend(raw.ids, classes, raw.feature_names, scaling, shift, scale)
+    legend = Legend(raw.ids, classes, raw.feature_names, scaling, shift, scale, raw.unlabelled)
     graph = _assemble(raw, legend, _number_labels(labels, classes), len(classes))
     if raw.part is None:
         return graph
@@ -80,7 +84,7 @@ def build_graph_like(raw: RawGraph, legend: Legend, *, num_classes: int) -> tupl
     Columns, scaling and classes are those of the legend. Missing and new labels count as unknown; nodes of classes that
     were left out of training are out-of-distribution.
     """
-    _check_unique_names(raw)
+    _check_names(raw)
     raw = _reorder_features(raw, legend.features)
     labels = raw.labels or [None] * len(raw.ids)
     if new_classes := sorted({name for name in labels if name is not None} - set(legend.classes)):
@@ -120,12 +124,13 @@ def _reorder_features(raw: RawGraph, expected: tuple[str, ...]) -> RawGraph:
     names = raw.feature_names
     if names == expected:
         return raw
-    if set(names) == set(expected):
-        order = [names.index(name) for name in expected]
+    position, trained_names = {name: index for index, name in enumerate(names)}, set(expected)
+    if len(position) == len(names) == len(expected) and position.keys() == trained_names:
+        order = [position[name] for name in expected]
         return replace(raw, features=raw.features[:, order], feature_names=expected)
     unnamed = tuple(str(column) for column in range(len(expected)))
     if len(names) != len(expected) or unnamed not in (names, expected):
-        extra = next((name for name in names if name not in expected), "")
+        extra = next((name for name in names if name not in trained_names), "")
         raise InputError(
             f"the graph has {len(names)} features" + (f", one of them {extra!r}" if extra else ""),
             expected=f"the {len(expected)} features that the model was trained on, such as {expected[0]!r}",
@@ -133,9 +138,21 @@ def _reorder_features(raw: RawGraph, expected: tuple[str, ...]) -> RawGraph:
     return raw
 
 
-def _check_unique_names(raw: RawGraph) -> None:
-    """Raise an InputError if ids or class names, which identify rows in tables, are not unique."""
-    for kind, names in (("id", raw.ids.tolist()), ("class", raw.classes or ())):
-        if len(set(map(str, names))) < len(names):
-            repeated, _ = Counter(map(str, names)).most_common(1)[0]
+def _check_names(raw: RawGraph) -> None:
+    """Raise an InputError if names are unsuitable for tables and messages, or ids or classes are not unique."""
+    classes = raw.classes or tuple({name for name in raw.labels or () if name is not None})
+    for kind, names in (("id", raw.ids.tolist()), ("class", classes), ("feature", raw.feature_names)):
+        texts = list(map(str, names))
+        if unsuitable := next((text for text in texts if len(text) > MAX_NAME or not _is_unicode(text)), None):
+            raise InputError(
+                f"the {kind} {unsuitable[:40]!a}... has {len(unsuitable):,} characters, or invalid ones",
+                expected=f"up to {MAX_NAME:,} valid characters: is a closing quote missing?",
+            )
+        if kind != "feature" and len(set(texts)) < len(texts):
+            repeated, _ = Counter(texts).most_common(1)[0]
             raise InputError(f"the {kind} {repeated!r} occurs more than once", expected=f"each {kind} once")
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether the text can be written: files of torch and numpy may contain half characters (surrogates)."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

@@ -77,22 +77,11 @@ def _read_raw_graph(
     if not path:
         raise InputError("path is not set", expected=FORMATS, parameter="path", suggestion="FILE")
     nodes_file, edges_file = _find_files(path, edges)
-    suffix = nodes_file.suffix.lower()
+    suffix = _get_suffix(nodes_file)
     if suffix in TABLE_SUFFIXES:
-        if edges_file is None:
-            raise InputError(
-                f"{nodes_file} is a table of nodes, and there is no table of edges",
-                expected="a second table with a source and a target column",
-                parameter="edges",
-                suggestion="edges.csv",
-            )
-        if edges_file.suffix.lower() not in TABLE_SUFFIXES:
-            raise InputError(
-                f"edges is {edges_file}", expected=TABLE_FORMATS, parameter="edges", suggestion="edges.csv"
-            )
         return read_tables(
             nodes_file,
-            edges_file,
+            _require_edges(nodes_file, edges_file),
             columns,
             memory_limit_gib=memory_limit_gib,
             needs_labels=legend is None,
@@ -110,6 +99,26 @@ def _read_raw_graph(
     return raw
 
 
+def _require_edges(nodes_file: Path, edges_file: Path | None) -> Path:
+    """Return the table of edges that belongs to a table of nodes."""
+    if edges_file is None:
+        raise InputError(
+            f"{nodes_file} is a table of nodes, and there is no table of edges",
+            expected="a second table with a source and a target column",
+            parameter="edges",
+            suggestion="edges.csv",
+        )
+    if _get_suffix(edges_file) not in TABLE_SUFFIXES:
+        raise InputError(f"edges is {edges_file}", expected=TABLE_FORMATS, parameter="edges", suggestion="edges.csv")
+    return edges_file
+
+
+def _get_suffix(path: Path) -> str:
+    """Return the suffix in lower case, with the one before it if the file is compressed (.csv.gz)."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return "".join(suffixes[-2:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
+
+
 def _find_files(path: str, edges: str | None) -> tuple[Path, Path | None]:
     """Return the file of nodes and, if there is one, the file of edges; a folder contains both."""
     with wrap_read_errors(Path(path), expected=FORMATS):
@@ -118,7 +127,10 @@ def _find_files(path: str, edges: str | None) -> tuple[Path, Path | None]:
         if not nodes_file.exists():
             raise FileNotFoundError(nodes_file)
         if nodes_file.is_dir():
-            return _find_table(nodes_file, "nodes"), edges_file or _find_table(nodes_file, "edges")
+            nodes_file, edges_file = _find_table(nodes_file, "nodes"), edges_file or _find_table(nodes_file, "edges")
+        for file in (nodes_file, edges_file):
+            if file is not None and file.exists() and not file.is_file():  # a folder, or a pipe, which would block
+                raise InputError("this is not a file", expected=FORMATS)
         return nodes_file, edges_file
 
 

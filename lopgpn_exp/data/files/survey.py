@@ -7,10 +7,18 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from lopgpn_exp.errors import printable
 from lopgpn_exp.graph import Graph, Part, adjacency_matrix
 
 FEW_LABELS = 10  # per class
-MISSING_VALUE_NAMES = ("nan", "na", "none", "null", "unknown")
+MAX_SHOWN = 60  # characters of a class name
+# Words that often stand for a missing label, in lower case.
+MISSING_LABELS = {
+    *("-1", "-9", "-99", "-999", "-9999", "?", "??", "???", "-", "--", "---", ".", "..", "...", "_", "*", "#"),
+    *("na", "n/a", "n.a.", "nan", "<na>", "#n/a", "nat", "none", "null", "nil", "unknown", "missing", "undefined"),
+    *("unlabelled", "unlabeled", "no label", "not available", "unspecified"),
+}
+SIGN_CLASSES = {"-1", "1"}  # the usual labels of two classes
 SPARSE_SHARE = 0.5  # share of zeros above which non-negative features look like counts
 
 
@@ -29,7 +37,7 @@ def describe_graph(graph: Graph, *, source: str, notes: Sequence[str] = ()) -> s
     lines = [f"Read {source}", *(f"  {line}" for line in _describe_counts(graph, structure))]
     lines += [f"  note: {note}" for note in notes]
     lines += [f"  WARNING: {warning}" for warning in find_warnings(graph, structure)]
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def _describe_counts(graph: Graph, structure: Structure) -> Iterator[str]:
@@ -80,8 +88,13 @@ def _label_warnings(graph: Graph) -> Iterator[str]:
         num_training = np.bincount(labels[is_training], minlength=graph.num_classes)
         if absent := [names[label] for label in range(graph.num_classes) if num_training[label] == 0]:
             yield f"classes without a training node, which can never be predicted: {', '.join(absent[:5])}"
-    if suspicious := [name for name in names if name.lower() in MISSING_VALUE_NAMES]:
-        yield f"a class is named {suspicious[0]!r}: leave the label blank if this means an unknown class"
+    unlabelled = "-1" if graph.legend is None else graph.legend.unlabelled
+    for label, name in enumerate(names):
+        if name.lower() in MISSING_LABELS and set(names) != SIGN_CLASSES:
+            yield (
+                f"{counts[label]:,} nodes have the label {name!r}, which is a class like any other. Does it mean that "
+                f"their class is unknown? If so, mark them as unlabelled ({unlabelled} instead of {name!r})"
+            )
 
 
 def _edge_warnings(graph: Graph, structure: Structure) -> Iterator[str]:
@@ -133,4 +146,7 @@ def homophily(graph: Graph) -> tuple[float | None, float]:
 
 
 def _list_class_names(graph: Graph) -> list[str]:
-    return list(map(str, range(graph.num_classes))) if graph.legend is None else list(graph.legend.classes)
+    """Return the names of the classes, each on one line and of moderate length."""
+    names = map(str, range(graph.num_classes)) if graph.legend is None else graph.legend.classes
+    lines = (" ".join(name.split()) for name in names)
+    return [line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}..." for line in lines]

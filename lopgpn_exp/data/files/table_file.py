@@ -2,79 +2,84 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
+from lopgpn_exp.data.files.csv_file import CsvFile
+from lopgpn_exp.data.files.memory import check_num_columns
 from lopgpn_exp.data.safe_load import READ_ERRORS
 from lopgpn_exp.errors import InputError, nearest
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+TABLE_SUFFIXES = (*TEXT_SUFFIXES, *(f"{suffix}.gz" for suffix in TEXT_SUFFIXES), ".parquet")
 TABLE_FORMATS = "a .csv or .parquet file"
-TABLE_ERRORS = (*READ_ERRORS, pa.ArrowException)
-SAMPLE_BYTES = 2**20  # the number of rows of a CSV file is estimated from this many bytes
+TABLE_ERRORS = (*READ_ERRORS, pa.ArrowException, csv.Error)
+MAX_ID_BYTES = 2**31 - 1
+MAX_NAMES_SEARCHED = 10_000  # for one that is similar, which takes a second
 
 
-def read_table_shape(path: Path) -> tuple[int, list[str]]:
-    """Return the number of rows (estimated for CSV) and the column names, without reading the table."""
-    if path.suffix == ".parquet":
+class ParquetFile:
+    """A parquet file of which only the metadata has been read.
+
+    Attributes:
+        names: column names.
+        num_rows: number of rows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
         file = pq.ParquetFile(path)
-        return file.metadata.num_rows, file.schema_arrow.names
-    with path.open("rb") as csv_file:
-        sample = csv_file.read(SAMPLE_BYTES)
-    header, _, body = sample.partition(b"\n")
-    num_lines = max(body.count(b"\n"), 1)
-    num_rows = (path.stat().st_size - len(header)) * num_lines / max(len(body), 1)
-    return int(num_rows), header.decode("utf-8", "replace").strip().split(_find_delimiter(path))
+        self._schema = file.schema_arrow
+        self.names: list[str] = self._schema.names
+        self.num_rows: int = file.metadata.num_rows
+        check_num_columns(len(self.names))
+
+    def read(self, columns: Sequence[str], *, text_columns: Sequence[str]) -> pa.Table:
+        """Read some columns; the file says which of them are text."""
+        # A text that is repeated in many rows is stored once, and kept once in memory.
+        categories = [name for name in columns if is_text(self._schema.field(name).type)]
+        return pq.read_table(self._path, columns=list(columns), read_dictionary=categories)
 
 
-def _find_delimiter(path: Path) -> str:
-    """Return whichever of comma, semicolon and tab is most frequent in the header."""
-    with path.open("rb") as file:
-        header = file.readline(SAMPLE_BYTES)
-    return max(",;\t", key=lambda delimiter: header.count(delimiter.encode()))
-
-
-def read_table(path: Path, *, text_columns: Sequence[str]) -> pa.Table:
-    """Read a table; `text_columns` of a CSV file are not parsed as numbers, since the id 007 is not 7."""
-    if path.suffix == ".parquet":
-        table = pq.read_table(path)
-    else:
-        table = pv.read_csv(
-            path,
-            parse_options=pv.ParseOptions(delimiter=_find_delimiter(path)),
-            convert_options=pv.ConvertOptions(
-                column_types=dict.fromkeys(text_columns, pa.string()), null_values=["", "NA", "NaN", "nan"]
-            ),
-        )
-    names = table.column_names
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"the column {repeated[0]!r} occurs more than once", expected="each column once")
-    if unnamed := [number for number, name in enumerate(names, start=1) if not name.strip()]:
+def open_table(path: Path) -> CsvFile | ParquetFile:
+    """Read the column names and the number of rows (estimated for CSV) of a table."""
+    table = ParquetFile(path) if path.suffix.lower() == ".parquet" else CsvFile(path)
+    name, count = Counter(table.names).most_common(1)[0] if table.names else ("", 0)
+    if count > 1:
+        raise InputError(f"the column {name!r} occurs more than once", expected="each column once")
+    if unnamed := [number for number, name in enumerate(table.names, start=1) if not name.strip()]:
         raise InputError(
             f"column {unnamed[0]} has no name",
             expected="a name for each column; write data frames without their index",
             hint="to_csv(..., index=False)",
         )
+    return table
+
+
+def read_table(file: CsvFile | ParquetFile, columns: Sequence[str], *, text_columns: Sequence[str]) -> pa.Table:
+    """Read some columns of a table that has at least one row; `text_columns` of a CSV file are kept as written."""
+    table = file.read(columns, text_columns=[name for name in text_columns if name in columns])
     if table.num_rows == 0:
         raise InputError("the table has no rows", expected="one row per node or edge, below a line of column names")
     return table
 
 
-def require_column(table: pa.Table, name: str, content: str, parameter: str) -> None:
+def require_column(names: Sequence[str], name: str, content: str, parameter: str) -> None:
     """Raise an InputError if a column is missing; `parameter` is the argument that names it."""
-    if name not in table.column_names:
+    if name not in names:
         raise InputError(
-            f"there is no column {name!r}; the columns are {join_names(table.column_names)}",
+            f"there is no column {name!r}; the columns are {join_names(names)}",
             expected=f"a column with {content}",
             parameter=parameter,
-            suggestion=nearest(name, table.column_names) or "NAME",
+            suggestion=nearest(name, names[:MAX_NAMES_SEARCHED]) or "NAME",
         )
 
 
@@ -87,7 +92,13 @@ def read_ids(table: pa.Table, name: str) -> pa.Array:
     """Return a column of ids as strings, or as integers if the file stores integers; none may be blank."""
     column = table[name].combine_chunks()
     if is_text(column.type):
+        if pa.types.is_dictionary(column.type):
+            lengths = pc.binary_length(column.dictionary.cast(pa.large_string())).take(column.indices)
+            if (pc.sum(lengths).as_py() or 0) > MAX_ID_BYTES:
+                raise InputError(f"the column {name!r} has more than {MAX_ID_BYTES:,} bytes", expected="shorter ids")
         column = column.cast(pa.string()).cast(pa.large_string())  # the first cast decodes categories
+        if pc.any(pc.match_substring(column, "\0")).as_py():
+            raise InputError(f"the column {name!r} contains NUL characters", expected="ids as text")
     elif not pa.types.is_integer(column.type):
         raise InputError(f"the column {name!r} has type {column.type}", expected="strings or integers")
     is_blank = column.is_null().to_numpy(zero_copy_only=False)
@@ -112,10 +123,17 @@ def to_keys(column: pa.Array) -> pa.Array:
 def read_texts(table: pa.Table, name: str) -> list[str | None]:
     """Return a column as strings, None where blank. Integers that a data frame stored as floats (3.0) become 3."""
     column = table[name].combine_chunks()
-    values = column.to_pylist()
-    if pa.types.is_floating(column.type):
-        values = [None if value is None or value != value else value for value in values]
-    texts = [None if value is None else str(value).strip() or None for value in values]
-    if all(text is None or re.fullmatch(r"-?\d+(\.0+)?", text, re.ASCII) for text in texts):
-        return [None if text is None else text.partition(".")[0] for text in texts]
-    return texts
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (is_text(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)):
+        raise InputError(f"the column {name!r} has type {kind}", expected="strings or numbers")
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    indices, values = encoded.indices.to_pylist(), encoded.dictionary.to_pylist()
+    texts = {index: None if index is None else _to_text(values[index]) for index in set(indices)}
+    if all(text is None or re.fullmatch(r"-?\d+(\.0+)?", text, re.ASCII) for text in texts.values()):
+        texts = {index: None if text is None else text.partition(".")[0] for index, text in texts.items()}
+    return [texts[index] for index in indices]
+
+
+def _to_text(value: object) -> str | None:
+    """Return a value as a string, None if it is blank or NaN."""
+    return None if value is None or value != value else str(value).strip() or None

@@ -17,9 +17,9 @@ from lopgpn_exp.data.files.table_file import (
     TABLE_FORMATS,
     is_text,
     join_names,
+    open_table,
     read_ids,
     read_table,
-    read_table_shape,
     read_texts,
     require_column,
     to_keys,
@@ -68,27 +68,28 @@ def read_tables(
 ) -> RawGraph:
     """Read a graph from two tables; `features` are the feature columns to read, in order (None: all)."""
     with wrap_read_errors(nodes_file, expected=TABLE_FORMATS, errors=TABLE_ERRORS):
-        _check_size(nodes_file, edges_file, columns, memory_limit_gib)
-        table = read_table(nodes_file, text_columns=(columns.id, columns.label, columns.split))
-        names = table.column_names
-        require_column(table, columns.id, "the id of each node", "id_column")
+        file = open_table(nodes_file)
+        require_column(file.names, columns.id, "the id of each node", "id_column")
         if needs_labels:
-            require_column(table, columns.label, "the label of each node", "label_column")
+            require_column(file.names, columns.label, "the label of each node", "label_column")
+        feature_names, notes = _choose_features(file.names, columns, features)
+        others = [name for name in (columns.id, columns.label, columns.split) if name in file.names]
+        _check_size(nodes_file, edges_file, file.num_rows, len(feature_names), memory_limit_gib)
+        table = read_table(file, list(dict.fromkeys([*others, *feature_names])), text_columns=others)
         id_column = read_ids(table, columns.id)
         keys = _build_unique_keys(id_column, columns.id)
         ids = np.array(id_column.to_pylist(), dtype=object) if is_text(id_column.type) else id_column.to_numpy()
-        feature_names, notes = _choose_features(names, columns, features)
         matrix = _read_features(table, feature_names, ids)
-        labels = read_texts(table, columns.label) if columns.label in names else None
-        part = _read_parts(table, columns.split, ids) if columns.split in names else None
+        labels = read_texts(table, columns.label) if columns.label in others else None
+        part = _read_parts(table, columns.split, ids) if columns.split in others else None
     with wrap_read_errors(edges_file, expected=TABLE_FORMATS, parameter="edges", errors=TABLE_ERRORS):
         edges, edge_notes = _read_edges(edges_file, columns, keys)
-    return RawGraph(ids, matrix, tuple(feature_names), edges, labels, part, notes=notes + edge_notes)
+    return RawGraph(
+        ids, matrix, tuple(feature_names), edges, labels, part, notes=notes + edge_notes, unlabelled="a blank cell"
+    )
 
 
-def _check_size(nodes_file: Path, edges_file: Path, columns: Columns, limit_gib: float | None) -> None:
-    num_rows, names = read_table_shape(nodes_file)
-    num_features = len(columns.select_features(names))
+def _check_size(nodes_file: Path, edges_file: Path, num_rows: int, num_features: int, limit_gib: float | None) -> None:
     # 200 bytes for the id and the label of a node; edges take ten times the size of their file.
     num_other_bytes = 200 * num_rows + (10 * edges_file.stat().st_size if edges_file.is_file() else 0)
     num_bytes = estimate_feature_bytes(num_rows, num_features) + num_other_bytes
@@ -111,13 +112,15 @@ def _choose_features(
     available = columns.select_features(names)
     if requested is None:
         return available, []
-    if missing := [name for name in requested if name not in available]:
+    existing = set(available)
+    if missing := [name for name in requested if name not in existing]:
         more = f" (and {len(missing) - 1} more are missing)" if len(missing) > 1 else ""
         raise InputError(
             f"there is no column {missing[0]!r}{more}",
             expected=f"the {len(requested)} feature columns that the model was trained on",
         )
-    unused = [name for name in available if name not in set(requested)]
+    used = set(requested)
+    unused = [name for name in available if name not in used]
     return list(requested), [f"columns that the model was not trained on: {join_names(unused)}"] if unused else []
 
 
@@ -167,7 +170,8 @@ def _read_features(table: pa.Table, names: Sequence[str], ids: np.ndarray) -> np
 
 def _describe_text(column: pa.Array, ids: np.ndarray) -> str:
     """Describe the first value that is not a number."""
-    for node, value in zip(ids.tolist(), column.to_pylist(), strict=True):
+    for node, scalar in zip(ids.tolist(), column, strict=True):  # not a list, which might need a lot of memory
+        value = scalar.as_py()
         try:
             float(value)
         except (TypeError, ValueError):
@@ -199,11 +203,12 @@ def _read_edges(path: Path, columns: Columns, keys: pa.Array) -> tuple[np.ndarra
             parameter="target_column",
             suggestion="NAME",
         )
-    table = read_table(path, text_columns=ends)
-    require_column(table, columns.source, "the first node of each edge", "source_column")
-    require_column(table, columns.target, "the second node of each edge", "target_column")
+    file = open_table(path)
+    require_column(file.names, columns.source, "the first node of each edge", "source_column")
+    require_column(file.names, columns.target, "the second node of each edge", "target_column")
+    table = read_table(file, ends, text_columns=ends)
     indices = np.stack([_find_nodes(read_ids(table, name), name, keys) for name in ends]).astype(np.int64)
-    unused = [name for name in table.column_names if name not in ends]
+    unused = [name for name in file.names if name not in ends]
     return indices, [f"columns of the edges that are not used: {join_names(unused)}"] if unused else []
 
 

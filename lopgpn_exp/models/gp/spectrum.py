@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from jaxtyping import Float, Int
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
@@ -17,6 +18,7 @@ from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.graph import Graph, adjacency_matrix
 from lopgpn_exp.graph.cache import cache_key, load_or_compute
 from lopgpn_exp.models.gp.eigensolver import NotConvergedError, smallest_eigenpairs
+from lopgpn_exp.threads import limit_threads
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +58,12 @@ def laplacian_spectrum(
     nearest_valid = max(1, min(num_eigenpairs, graph.num_nodes))
     expected, is_valid = f"from 1 to {graph.num_nodes}, the number of nodes", num_eigenpairs == nearest_valid
     check_parameter("num_eigenpairs", num_eigenpairs, is_valid, expected=expected, suggestion=nearest_valid)
-    key = cache_key(f"spectrum-1 {graph.structure_fingerprint} {num_eigenpairs} {eigen_tolerance!r}")
+    threads = torch.get_num_threads()  # the last bits depend on it
+    key = cache_key(f"spectrum-2 {graph.structure_fingerprint} {num_eigenpairs} {eigen_tolerance!r} {threads}")
 
     def compute() -> dict[str, np.ndarray]:
-        spectrum = _compute(adjacency_matrix(graph), num_eigenpairs, eigen_tolerance, report)
+        with limit_threads(threads):
+            spectrum = _compute(adjacency_matrix(graph), num_eigenpairs, eigen_tolerance, report)
         return {"values": spectrum.values, "vectors": spectrum.vectors}
 
     return Spectrum(**load_or_compute(cache_dir, f"spectrum-{key}", compute))

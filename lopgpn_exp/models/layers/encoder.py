@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from lopgpn_exp.errors import check_in_range
 from lopgpn_exp.graph import Matrix
-from lopgpn_exp.models.base import check_in_range
 
 
 class Encoder(nn.Module):
@@ -13,7 +13,8 @@ class Encoder(nn.Module):
 
     def __init__(self, num_features: int, hidden_dim: int, output_dim: int, *, dropout: float) -> None:
         super().__init__()
-        check_in_range("hidden_dim", hidden_dim, low=1, suggestion=64)
+        reason = "each feature has a weight for each hidden unit"
+        check_in_range("hidden_dim", hidden_dim, low=1, high=16_384, reason=reason, suggestion=64)
         check_in_range("dropout", dropout, low=0, high=1, suggestion=0.5)
         self.hidden = nn.Linear(num_features, hidden_dim)
         self.latent = nn.Linear(hidden_dim, output_dim)

@@ -1,0 +1,83 @@
+"""Set up the process that a command runs in, and undo that afterwards: signals, import path, output streams, logs."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from lopgpn_exp.errors import printable
+
+
+class Terminated(BaseException):
+    """SIGTERM was received."""
+
+
+@contextmanager
+def set_up_process() -> Iterator[None]:
+    """Prepare this process for a command."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle torch threads do not spin on cores that kernels need
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # characters that the encoding lacks are escaped
+            stream.reconfigure(errors="backslashreplace")
+    with _raise_on_sigterm(), _escape_log_messages():
+        yield
+
+
+@contextmanager
+def allow_imports_from_current_folder() -> Iterator[None]:
+    """Make a user's modules in the current folder importable, whether started by `python -m` or by the script.
+
+    Commands that need none do without: libraries try to import optional ones, which somebody else's folder may contain.
+    """
+    folder = os.getcwd()
+    is_missing = not sys.flags.safe_path and not {"", folder} & set(sys.path)
+    if is_missing:
+        sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if is_missing:
+            sys.path.remove(folder)
+
+
+@contextmanager
+def _escape_log_messages() -> Iterator[None]:
+    """Escape control characters in log messages, which may quote a file."""
+    previous = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(_PrintableRecord)
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(previous)
+
+
+class _PrintableRecord(logging.LogRecord):
+    """A log record without control characters."""
+
+    def getMessage(self) -> str:  # noqa: N802
+        return printable(super().getMessage())
+
+
+@contextmanager
+def _raise_on_sigterm() -> Iterator[None]:
+    """Raise `Terminated` in the main thread on SIGTERM, so that a command can clean up."""
+
+    def raise_terminated(signal_number: int, frame: FrameType | None) -> NoReturn:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set a handler
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

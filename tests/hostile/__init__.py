@@ -1,0 +1,1 @@
+"""Attacks: hostile files, damaged files, failing services. `make test-hostile` runs them with many more mutations."""
