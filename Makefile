@@ -44,7 +44,7 @@ report: $(VENV)/.installed  ## Write the report of reproduce-tables from stored 
 test: setup  ## Set up, then run the whole test suite (ARGS="-k flow" selects tests, WORKERS=4 uses more processes)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-test-hostile: setup  ## Attack the program: 20,000 mutated files, hostile runs and graphs, failing services (about 15 minutes)
+test-hostile: setup  ## Attack the program: 20,000 mutated files, hostile runs and graphs, failing services (about 10 minutes)
 	LOPGPN_FUZZ=1000 LOPGPN_DISASTER=1 $(BIN)/python -m pytest tests/hostile $(ARGS)
 
 test-kill: setup  ## Kill a sweep 20 times, and start 4 processes at the same time 20 times (about 20 minutes)

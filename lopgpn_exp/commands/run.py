@@ -16,6 +16,7 @@ from lopgpn_exp.commands.dispatch import DEFAULT_OUTPUT_DIR, PROGRAM, CommandRes
 from lopgpn_exp.commands.overrides import prepare_arguments
 from lopgpn_exp.config import default_config_dir
 from lopgpn_exp.config.compose import register, resolve, translate_error
+from lopgpn_exp.config.foreign_code import find_foreign_targets
 from lopgpn_exp.config.plan import RunPlan, plan_run
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.sweeps.hydra_plugins import register_plugins
@@ -71,7 +72,8 @@ def _run(plan: RunPlan) -> CommandResult:
         tracker.add(outcome.folder, outcome.result, plan.config)
         print_links(tracker.finish([plan.dataset]), ui=tracker.ui)
     output_dir = [] if plan.output_dir == DEFAULT_OUTPUT_DIR else ["--output-dir", str(plan.output_dir)]
-    return CommandResult(next_commands=[["predict", outcome.result.run_id, *output_dir]])
+    trust = ["--trust"] if find_foreign_targets(plan.config) else []
+    return CommandResult(next_commands=[["predict", outcome.result.run_id, *trust, *output_dir]])
 
 
 def _is_input_error(error: Exception) -> bool:

@@ -162,8 +162,9 @@ def test_packing_does_not_follow_symbolic_links(command, foreign, tmp_path):
 
 def test_own_model_is_applied_with_trust_as_long_as_its_code_is_the_same(command, user_project: UserProject):
     words = [w for w in TINY if not w.startswith("dataset")]
-    code, _, err = command(*words, "--config-dir", "conf", "model=mine", "dataset=blocks", "ood=flipped")
+    code, out, err = command(*words, "--config-dir", "conf", "model=mine", "dataset=blocks", "ood=flipped")
     assert code == 0, err
+    assert "--trust" in out  # in the command to type next
     (folder,) = Path("outputs/runs").glob("[!.]*")
     names = "own_module.Mine (model), own_dataset.blocks (dataset), own_scenario.flipped (ood)"
 
