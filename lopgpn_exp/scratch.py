@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def _pid_namespace() -> int:
-    """Return what distinguishes containers with the name of their host, whose process ids mean nothing outside."""
+    """Return the id of the pid namespace: a container may share the name of its host, but not its process ids."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:  # not on Linux
@@ -36,7 +36,7 @@ def replaced_path(final: Path) -> Path:
 def remove_abandoned(folders: Iterable[Path]) -> None:
     """Remove what processes of this machine left in some folders when they were killed.
 
-    A folder that was being replaced gets its name back if its successor never did.
+    A folder that was being replaced gets its name back if the new one never got it.
     """
     for folder in folders:
         for path in sorted(folder.glob(".*.partial*")) + sorted(folder.glob(".*.replaced")):

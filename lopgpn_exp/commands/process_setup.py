@@ -35,7 +35,8 @@ def set_up_process() -> Iterator[None]:
 def allow_imports_from_current_folder() -> Iterator[None]:
     """Make a user's modules in the current folder importable, whether started by `python -m` or by the script.
 
-    Commands that need none do without: libraries try to import optional ones, which somebody else's folder may contain.
+    Only for commands that need them: libraries try to import optional modules, and a folder from somebody else may
+    contain a module of that name.
     """
     folder = os.getcwd()
     is_missing = not sys.flags.safe_path and not {"", folder} & set(sys.path)

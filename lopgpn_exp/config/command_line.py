@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any
 
 from lopgpn_exp.config.compose import compose_config
+from lopgpn_exp.config.limits import REQUIRED_KEYS
 from lopgpn_exp.config.schema import flatten
 
-CHOSEN_GROUPS = ("model", "dataset", "split", "ood")
 # Keys that are added when a run is stored, and keys that do not affect its result.
 IGNORED_KEYS = re.compile(r"tracking\..*|.*\.(code|data)_hash|output_dir|force|dry_run|inits|trainer\.progress")
 
@@ -22,7 +22,7 @@ def find_overrides(config: Mapping[str, Any]) -> list[str]:
     Raises:
         InputError: if one of its groups is not among our config files.
     """
-    groups = tuple(f"{group}={config[group]['name']}" for group in CHOSEN_GROUPS)
+    groups = tuple(f"{group}={config[group]['name']}" for group in REQUIRED_KEYS)
     default = _compose(groups)
     values = [(key, value) for key, value in flatten(config) if not IGNORED_KEYS.fullmatch(key)]
     changed = [(key, value) for key, value in values if key not in default or default[key] != value]

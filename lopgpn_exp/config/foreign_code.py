@@ -19,8 +19,7 @@ from lopgpn_exp.errors import InputError
 def find_foreign_targets(config: Mapping[str, Any]) -> dict[str, str]:
     """Return, by group, the targets of a config that none of our own config files names."""
     targets = {group: config[group].get("_target_") for group in REQUIRED_KEYS if isinstance(config[group], Mapping)}
-    # A list, because a target from a file may be a value without a hash.
-    return {group: str(target) for group, target in targets.items() if target not in list(_own_targets(group))}
+    return {group: str(target) for group, target in targets.items() if target not in _own_targets(group)}
 
 
 def check_code(config: Mapping[str, Any], group: str) -> None:
@@ -54,7 +53,8 @@ def check_code(config: Mapping[str, Any], group: str) -> None:
 
 
 @cache
-def _own_targets(group: str) -> frozenset[str | None]:
+def _own_targets(group: str) -> list[str | None]:
+    """Return the targets that our config files name. A list, since a target from a file may have no hash."""
     files = (default_config_dir() / group).glob("*.yaml")
     nodes = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in files]
-    return frozenset(node["_target_"] for node in nodes if "_target_" in node)
+    return [node["_target_"] for node in nodes if "_target_" in node]

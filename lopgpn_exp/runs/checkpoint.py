@@ -13,13 +13,13 @@ from lopgpn_exp.graph import Graph
 from lopgpn_exp.models import Model
 from lopgpn_exp.runs.checksums import read_verified
 from lopgpn_exp.runs.identity import drop_without_effect
-from lopgpn_exp.training import Checkpoint, build_module, read_checkpoint
+from lopgpn_exp.training import DIMENSIONS, Checkpoint, build_module, read_checkpoint
 
 HINT = "the model.ckpt of a run with the same model and dataset, or no checkpoint at all to train one"
 
 
 def open_checkpoint(path: Path, plan: RunPlan, *, hint: str = HINT) -> Checkpoint:
-    """Read a checkpoint, and check that it holds the planned model with the planned options."""
+    """Read a checkpoint, and check that it names the class of the planned model. Nothing is imported or built yet."""
     try:
         checkpoint = read_checkpoint(read_verified(path))
     except Exception as error:  # the file may be anything, and pickle, zip and torch raise many kinds of errors
@@ -37,7 +37,9 @@ def build_model(path: Path, checkpoint: Checkpoint, plan: RunPlan, *, hint: str 
     """Build the model of a checkpoint after checking that its options are the planned ones."""
     planned = drop_without_effect(plan.model_options, "model")
     options = drop_without_effect(checkpoint.model_options, "model")
-    for key in (planned | options).keys() - {"num_features", "num_classes"}:
+    for key in planned | options:
+        if key in DIMENSIONS:  # they depend on the graph, not on the config
+            continue
         if key not in planned or options.get(key) != planned[key]:
             raise InputError(
                 f"the checkpoint {path} was trained with {key} {options.get(key)}",
@@ -54,7 +56,7 @@ def build_model(path: Path, checkpoint: Checkpoint, plan: RunPlan, *, hint: str 
 def load_model(path: Path, plan: RunPlan, graph: Graph) -> Model:
     """Return the model of a checkpoint after checking that it is the planned one, trained on this graph."""
     checkpoint = open_checkpoint(path, plan)
-    shape = (checkpoint.model_options["num_features"], checkpoint.model_options["num_classes"])
+    shape = tuple(checkpoint.model_options[key] for key in DIMENSIONS)
     if shape != (graph.num_features, graph.num_classes):
         raise InputError(
             f"the checkpoint {path} is for {shape[0]} features and {shape[1]} classes",

@@ -88,7 +88,7 @@ def is_complete(folder: Path) -> bool:
     """
     try:
         for name in REQUIRED_FILES:
-            read_verified(folder / name)
+            verify(folder / name)
     except (OSError, ValueError):
         return False
     return True

@@ -5,6 +5,7 @@
 
 from lopgpn_exp.training.fit import FitResult, check_accelerator, fit
 from lopgpn_exp.training.module import (
+    DIMENSIONS,
     Checkpoint,
     ClosedFormClassification,
     NodeClassification,
@@ -15,6 +16,7 @@ from lopgpn_exp.training.module import (
 )
 
 __all__ = [
+    "DIMENSIONS",
     "Checkpoint",
     "ClosedFormClassification",
     "FitResult",

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own
 
 SINGLE = [*TRACKED, "model=gkde"]
 SWEEP = [*TRACKED, "model=gkde", "split.index=0,1,2", "ood=none", "-m"]
-# Errors, and the reason that the user is told.
+# Errors, and the reason that the warning gives.
 ERRORS = [
     (MlflowException("API request failed"), "(API request failed)"),
     (requests.ConnectionError("Connection refused"), "(Connection refused)"),
