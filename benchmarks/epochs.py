@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from benchmarks.baseline import PLAIN, PlainTraining
 from benchmarks.floor import build_floor, measure_bandwidth
+from benchmarks.timing import Record, summarise_times
 from lopgpn_exp.config.compose import compose_config
 from lopgpn_exp.config.plan import RunPlan, plan_run
 from lopgpn_exp.graph import Graph, Part
@@ -20,8 +19,6 @@ from lopgpn_exp.runs.execute import fit_model
 from lopgpn_exp.training import NodeClassification
 
 NUM_EPOCHS = 50  # per measurement; the start of Lightning is divided by them, as by the hundreds of a real training
-
-Record = dict[str, Any]
 
 
 def plan_training(*overrides: str, num_epochs: int) -> RunPlan:
@@ -94,16 +91,7 @@ def summarise(model: str, dataset: str, seconds: dict[str, list[float]], *, thre
     `seconds` is the median, `ratio` its multiple of the project's median, and `spread` half the interquartile range
     relative to the median.
     """
-    medians = {name: statistics.median(values) for name, values in seconds.items()}
-    for name, values in seconds.items():
-        low, _, high = statistics.quantiles(values, n=4) if len(values) > 1 else (values[0],) * 3
-        yield {
-            "model": model,
-            "dataset": dataset,
-            "what": name,
-            "seconds": medians[name],
-            "ratio": medians[name] / medians["project"],
-            "spread": (high - low) / 2 / medians[name],
-            "repeats": len(values),
-            "threads": threads,
-        }
+    summaries = {name: summarise_times(values) for name, values in seconds.items()}
+    for name, summary in summaries.items():
+        ratio = summary["seconds"] / summaries["project"]["seconds"]
+        yield {"model": model, "dataset": dataset, "what": name, **summary, "ratio": ratio, "threads": threads}

@@ -60,7 +60,8 @@ def build_floor(model: Any, train: Any, val: Any, bandwidth: float) -> Callable[
         else:
             products.append(lambda x=values, d=prepared.disperse: d.apply(x))
             if is_training:
-                products.append(lambda x=values, d=prepared.disperse: d.apply(x, transposed=True))
+                upstream = torch.randn(len(prepared.disperse.nodes), columns)
+                products.append(lambda x=upstream, d=prepared.disperse: d.apply_transposed(x))
 
     def measure() -> float:
         start = time.perf_counter()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from benchmarks.scaling import QUANTITIES, fit_exponents
+from benchmarks.timing import Record
 
 COLORS = {"baseline": "#EE6677", "project": "#4477AA", "floor": "#777777"}
 NAMES = {"baseline": "plain baseline", "project": "lopgpn_exp", "floor": "floor"}
-
-Record = dict[str, Any]
 
 
 def format_epochs(records: list[Record]) -> str:
@@ -22,6 +20,26 @@ def format_epochs(records: list[Record]) -> str:
         cells += [f"{by_name['baseline']['ratio']:.1f}x", f"{1 / by_name['floor']['ratio']:.1f}x"]
         lines.append(f"{model:10s} {dataset:18s}" + "".join(f"{cell:>13s}" for cell in cells))
     return "Milliseconds per epoch (median ± half the interquartile range)\n" + "\n".join(lines) + "\n"
+
+
+def format_runs(records: list[Record]) -> str:
+    """Return one line per model: seconds of a whole run, those of training, the difference, and of all cores."""
+    heads = "".join(f"{head:>13s}" for head in ("seconds", "training", "rest", "CPU"))
+    lines = [f"{'model':10s} {'dataset':18s}{heads}"]
+    for record in records:
+        seconds, training = record["seconds"], record["training"]
+        cells = [_with_spread(record), f"{training:.2f}", f"{seconds - training:.2f}", f"{record['cpu']:.2f}"]
+        lines.append(f"{record['model']:10s} {record['dataset']:18s}" + "".join(f"{cell:>13s}" for cell in cells))
+    return "Seconds of a first run, from process start to its end\n" + "\n".join(lines) + "\n"
+
+
+def format_startup(records: list[Record]) -> str:
+    """Return one line per command: its seconds, and their multiple of importing torch."""
+    lines = [f"{'':29s}{'seconds':>13s}{'CPU':>13s}{'of torch':>13s}"]
+    for record in records:
+        cells = [_with_spread(record), f"{record['cpu']:.2f}", f"{record['ratio']:.2f}x"]
+        lines.append(f"{record['what']:29s}" + "".join(f"{cell:>13s}" for cell in cells))
+    return "Start-up: commands that show a finished run\n" + "\n".join(lines) + "\n"
 
 
 def format_scaling(records: list[Record]) -> str:
@@ -75,6 +93,10 @@ def draw_scaling(records: list[Record], path: Path) -> None:
         axes.set(xlabel="nodes", ylabel=_unit(key))
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
+
+
+def _with_spread(record: Record) -> str:
+    return f"{record['seconds']:.2f} ±{100 * record['spread']:.0f}%"
 
 
 def _unit(quantity: str) -> str:

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-EDGES_PER_NODE = 10  # so that the largest graph has 10^6 nodes and 10^7 edges
+EDGES_PER_NODE, NUM_FEATURES = 5, 32  # so that 10^7 nodes need less than 20 GiB
+MEMORY_LIMIT_GIB = 64  # the bound that is checked beforehand is several times what is needed
 NUM_EPOCHS = 10
 # Names of the measured quantities, by their key in bench.json.
 QUANTITIES = {
@@ -60,23 +61,23 @@ def measure_size(num_nodes: int, threads: int) -> dict[str, float]:
     import torch
 
     from benchmarks.epochs import plan_training
-    from lopgpn_exp.evaluation import evaluate
+    from lopgpn_exp.evaluation.evaluate import evaluate
     from lopgpn_exp.graph import ppr_matrix
     from lopgpn_exp.runs.execute import fit_model
     from lopgpn_exp.runs.machine import peak_rss_mb
 
     torch.set_num_threads(threads)
-    overrides = ["model=lop_gpn", "dataset=synthetic"]
+    overrides = ["model=lop_gpn", "dataset=synthetic", f"model.memory_limit_gib={MEMORY_LIMIT_GIB}"]
     small = ["dataset.num_nodes=1000", "dataset.num_edges=3000"]
     warm_up = plan_training(*overrides, *small, num_epochs=1)
     fit_model(warm_up, warm_up.load_graphs().clean)  # imports and compiles, so that neither is measured
     libraries = psutil.Process().memory_info().rss / 2**20  # the current value: the peak may be that of an import
     size = [f"dataset.num_nodes={num_nodes}", f"dataset.num_edges={EDGES_PER_NODE * num_nodes}"]
-    plan = plan_training(*overrides, *size, "dataset.num_features=128", num_epochs=NUM_EPOCHS)
+    plan = plan_training(*overrides, *size, f"dataset.num_features={NUM_FEATURES}", num_epochs=NUM_EPOCHS)
     graph = plan.load_graphs().clean
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        ppr_matrix(graph, cache_dir=Path(folder))
+        ppr_matrix(graph, cache_dir=Path(folder), memory_limit_gib=MEMORY_LIMIT_GIB)
         ppr_seconds = time.perf_counter() - start
         result = fit_model(plan, graph, cache_dir=Path(folder))
         start = time.perf_counter()

@@ -4,7 +4,8 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-# Part of every run's identity. Increase it with every change that moves a number, so that no old result is reused.
+# Part of every run's identity. Increase it with every change that moves a number, so that no old result is reused; if
+# only the numbers of one model move, increase the `numerics_version` of its class instead.
 NUMERICS_VERSION = 2
 
 # The public names, by the module that defines them.

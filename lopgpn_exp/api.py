@@ -15,14 +15,14 @@ from lopgpn_exp.config.schema import Stage
 from lopgpn_exp.data.files import SUFFIXES, build_graph, build_graph_like, describe_graph, parse_pyg_data
 from lopgpn_exp.data.scaling import Scaling
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.evaluation import Evaluation, evaluate, tabulate_predictions
+from lopgpn_exp.evaluation.evaluate import Evaluation, evaluate, tabulate_predictions
 from lopgpn_exp.evaluation.explanation import Explanation, explain
-from lopgpn_exp.evaluation.trust import Limits
+from lopgpn_exp.evaluation.trust import Limits, fit_validation_limits
 from lopgpn_exp.graph import Graph, Legend, Part
 from lopgpn_exp.models import Model
 from lopgpn_exp.posterior import Posterior
 from lopgpn_exp.runs.execute import fit_model
-from lopgpn_exp.runs.prediction import find_node, fit_validation_limits, node_table
+from lopgpn_exp.runs.prediction import find_node, node_table
 from lopgpn_exp.threads import limit_threads
 
 if TYPE_CHECKING:

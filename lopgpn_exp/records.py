@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 2  # version of result.json; since 2, its folder has checksums
 READABLE_SCHEMAS = (1, SCHEMA)
+MEASURES = ("tu", "au", "eu", "eu_pc", "eu_so", "lconf")  # of uncertainty, in the order of tables
 RUN_KEYS = ("model", "dataset", "scenario", "split", "init", "run_id")
 NAME = re.compile(r"\w[\w.-]*")  # of runs, models, datasets and scenarios: a file name without special characters
 METRIC = re.compile(r"\w+(/[\w.-]+)+")  # of metrics and curves; with a slash, unlike the other columns of a table
@@ -128,7 +129,11 @@ def _adapter(record: type) -> TypeAdapter[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a sweep, before it runs. Workers receive it, so it holds plain values only."""
+    """One run of a sweep, before it runs. Workers receive it, so it holds plain values only.
+
+    Args:
+        graph_size: nodes and edges of the graph that is trained on; 0 if it is not known.
+    """
 
     config: dict[str, Any]
     title: str
@@ -138,6 +143,7 @@ class Job:
     training_id: str
     folder: Path
     is_finished: bool = False
+    graph_size: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,22 @@
-"""The number of threads of torch, BLAS and OpenMP, on which the last bits of a result depend."""
+"""The number of threads of torch, BLAS and OpenMP, on which the last bits of a result depend.
+
+And the number of cores that are free for kernels whose results do not depend on it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from threadpoolctl import threadpool_limits
+
+# From here on a thread has work for longer than its start takes; most graphs of the paper have fewer blocks.
+MANY_BLOCKS = 64
+MAX_THREADS = 16  # beyond it, threads wait for the memory
+_core_limit: ContextVar[int | None] = ContextVar("core_limit", default=None)
 
 
 def set_threads(count: int) -> threadpool_limits:
@@ -37,3 +46,28 @@ def limit_threads(count: int | None = None) -> Iterator[None]:
     finally:
         limits.restore_original_limits()
         torch.set_num_threads(before)
+
+
+def count_threads(num_blocks: int) -> int:
+    """Return the number of threads for blocks of work whose results do not depend on it: as many as torch has.
+
+    Many blocks are distributed over all free cores: those of this machine, unless `limit_cores` says less.
+    """
+    import torch  # deferred import: slow
+
+    threads = torch.get_num_threads()
+    if num_blocks >= MANY_BLOCKS:
+        from joblib import cpu_count  # deferred import: slow. It respects the limits of containers and schedulers.
+
+        threads = max(threads, min(_core_limit.get() or cpu_count(), MAX_THREADS))
+    return min(threads, max(num_blocks, 1))
+
+
+@contextmanager
+def limit_cores(count: int) -> Iterator[None]:
+    """Set the number of free cores inside the context, for runs that share the machine with others."""
+    token = _core_limit.set(count)
+    try:
+        yield
+    finally:
+        _core_limit.reset(token)

@@ -96,6 +96,20 @@ def test_graph_without_a_split_gets_a_random_one():
     assert not torch.equal(third, fourth)
 
 
+def test_sparse_data_are_predicted_evaluated_and_explained_as_dense_data(small_graph):
+    counts = (small_graph.features * 2).clamp(min=0).floor()
+    dense = Data(x=counts, edge_index=small_graph.edge_index, y=small_graph.labels)
+    sparse = Data(x=counts.to_sparse(), edge_index=small_graph.edge_index, y=small_graph.labels)
+    first, second = (Experiment(dataset=data, settings=QUICK).fit() for data in (dense, sparse))
+    assert "using scaling=rows" in second.survey()
+    assert second.graph.fingerprint == first.graph.fingerprint
+    pd.testing.assert_frame_equal(second.predict(), first.predict())
+    pd.testing.assert_frame_equal(second.predict(sparse), first.predict(dense))
+    for scenario in ("gaussian", "leave_out_classes"):
+        assert second.evaluate(scenario).metrics == first.evaluate(scenario).metrics
+    assert second.explain(7).other_share == first.explain(7).other_share
+
+
 def test_file_is_a_dataset(tmp_path):
     write_tables(tmp_path)
     nodes = tmp_path / "nodes.csv"

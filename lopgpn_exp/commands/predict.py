@@ -6,7 +6,14 @@ import argparse
 from pathlib import Path
 
 from lopgpn_exp.commands.dispatch import CommandResult
-from lopgpn_exp.commands.shared import RUN_HELP, add_graph_options, add_limit_options, graph_words, predict
+from lopgpn_exp.commands.shared import (
+    RUN_HELP,
+    add_graph_options,
+    add_limit_options,
+    fit_run_limits,
+    graph_words,
+    open_run_and_graph,
+)
 from lopgpn_exp.runs.storage import check_table_suffix, write_table
 
 DESCRIPTION = "Which nodes not to trust, and why: class, probabilities, measures and a flag for every node."
@@ -37,13 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> CommandResult:
     check_table_suffix(options.output)
-    prediction = predict(options)
+    run, changed = open_run_and_graph(options)
 
-    # Deferred imports: --help works without pandas.
+    # Deferred imports: a typo is reported without torch.
     from lopgpn_exp.report.console import Console
     from lopgpn_exp.report.trust_report import render_flag_counts, render_nodes
-    from lopgpn_exp.runs.prediction import least_trusted
+    from lopgpn_exp.runs.prediction import least_trusted, predict_run
 
+    prediction = predict_run(run, fit_run_limits(run, options), graph=changed)
     write_table(options.output, prediction.table)
     console = Console()
 

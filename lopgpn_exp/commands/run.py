@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.errors import HydraException, InstantiationException
@@ -19,8 +21,10 @@ from lopgpn_exp.config.compose import register, resolve, translate_error
 from lopgpn_exp.config.foreign_code import find_foreign_targets
 from lopgpn_exp.config.plan import RunPlan, plan_run
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.records import RunResult
+from lopgpn_exp.runs.finished_lookup import find_finished_run, lookup_key, remember_run
 from lopgpn_exp.sweeps.hydra_plugins import register_plugins
-from lopgpn_exp.tracking import FaultTolerantTracker, open_tracker
+from lopgpn_exp.tracking import FaultTolerantTracker, RecordedRun, find_recorded_run, prepare_tracker
 
 
 def execute(arguments: list[str]) -> CommandResult:
@@ -33,7 +37,7 @@ def execute(arguments: list[str]) -> CommandResult:
 
     def run_job(config: DictConfig) -> None:
         try:
-            outcomes.append(_run(plan_run(resolve(config))))
+            outcomes.append(_run(resolve(config)))
         except Exception as error:
             outcomes.append(error)
 
@@ -49,31 +53,78 @@ def execute(arguments: list[str]) -> CommandResult:
     return outcome
 
 
-def _run(plan: RunPlan) -> CommandResult:
-    # Deferred imports: a typo is reported without torch.
-    from lopgpn_exp.report.terminal import print_links, print_run
-    from lopgpn_exp.runs.execute import locate_run, run
+def _run(config: dict[str, Any]) -> CommandResult:
+    """Show the run of a config if it is finished, else make it."""
+    key = lookup_key(config)
+    result = None if key is None else _show_finished_run(config, key)
+    if result is None:
+        plan = plan_run(config)
+        if plan.dry_run:
+            return _print_identity(plan)
+        result = _run_plan(plan)
+        if key is not None and key == lookup_key(config):  # neither data nor code has changed in the meantime
+            remember_run(plan.output_dir, key, result.run_id)
+    output_dir = Path(config["output_dir"])
+    location = [] if output_dir == DEFAULT_OUTPUT_DIR else ["--output-dir", str(output_dir)]
+    trust = ["--trust"] if find_foreign_targets(config) else []
+    return CommandResult(next_commands=[["predict", result.run_id, *trust, *location]])
 
-    if plan.dry_run:
-        located = locate_run(plan)
-        sys.stdout.write(f"{located.run_id}: {'already done' if located.is_finished else 'to do'}\n")
-        return CommandResult()
-    tracker: FaultTolerantTracker | None = None
 
-    def connect() -> None:  # an unreachable store is reported now, not after an hour of training
-        nonlocal tracker
-        tracker = open_tracker(plan)
+def _show_finished_run(config: dict[str, Any], key: str) -> RunResult | None:
+    """Print a run that is known to be finished and tracked; return None if it is not."""
+    finished = find_finished_run(config, key)
+    if finished is None:
+        return None
+    folder, result = finished
+    tracking, recorded = config["tracking"], RecordedRun({}, None)
+    if tracking["enabled"]:
+        found = find_recorded_run(tracking, Path(config["output_dir"]), folder, result)
+        if found is None:
+            return None
+        recorded = found
+    _print_run(result, folder=folder, is_cached=True)
+    _print_links(recorded.links, ui=recorded.ui)
+    return result
 
-    outcome = run(plan, on_located=connect)
-    print_run(outcome.result, folder=outcome.folder, cached=outcome.is_cached)
-    if outcome.is_cached:
-        sys.stdout.write("To run it again: force=true\n")
-    if tracker:
+
+def _run_plan(plan: RunPlan) -> RunResult:
+    from lopgpn_exp.runs.execute import run  # deferred import: a typo is reported without torch
+
+    connect: Callable[[], FaultTolerantTracker | None] = lambda: None  # noqa: E731
+
+    def check_store() -> None:  # an unusable store is reported now, not after an hour of training
+        nonlocal connect
+        connect = prepare_tracker(plan)
+
+    outcome = run(plan, on_located=check_store)
+    _print_run(outcome.result, folder=outcome.folder, is_cached=outcome.is_cached)
+    if tracker := connect():
         tracker.add(outcome.folder, outcome.result, plan.config)
-        print_links(tracker.finish([plan.dataset]), ui=tracker.ui)
-    output_dir = [] if plan.output_dir == DEFAULT_OUTPUT_DIR else ["--output-dir", str(plan.output_dir)]
-    trust = ["--trust"] if find_foreign_targets(plan.config) else []
-    return CommandResult(next_commands=[["predict", outcome.result.run_id, *trust, *output_dir]])
+        _print_links(tracker.finish([plan.dataset]), ui=tracker.ui)
+    return outcome.result
+
+
+def _print_run(result: RunResult, *, folder: Path, is_cached: bool) -> None:
+    from lopgpn_exp.report.run_summary import print_run  # deferred import: keeps errors fast
+
+    print_run(result, folder=folder, cached=is_cached)
+    if is_cached:
+        sys.stdout.write("To run it again: force=true\n")
+    sys.stdout.flush()  # tracking it takes some seconds
+
+
+def _print_links(links: dict[str, str], *, ui: str | None) -> None:
+    from lopgpn_exp.report.run_summary import print_links  # deferred import: see above
+
+    print_links(links, ui=ui)
+
+
+def _print_identity(plan: RunPlan) -> CommandResult:
+    from lopgpn_exp.runs.execute import locate_run  # deferred import: see above
+
+    located = locate_run(plan)
+    sys.stdout.write(f"{located.run_id}: {'already done' if located.is_finished else 'to do'}\n")
+    return CommandResult()
 
 
 def _is_input_error(error: Exception) -> bool:

@@ -6,7 +6,14 @@ import argparse
 from pathlib import Path
 
 from lopgpn_exp.commands.dispatch import CommandResult
-from lopgpn_exp.commands.shared import RUN_HELP, add_graph_options, add_limit_options, graph_words, predict
+from lopgpn_exp.commands.shared import (
+    RUN_HELP,
+    add_graph_options,
+    add_limit_options,
+    fit_run_limits,
+    graph_words,
+    open_run_and_graph,
+)
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.runs.storage import check_table_suffix, write_table
 
@@ -34,29 +41,36 @@ def execute(options: argparse.Namespace) -> CommandResult:
         check_table_suffix(options.export)
     # Deferred imports: a wrong option is reported without pandas.
     from lopgpn_exp.evaluation.metrics.selective import check_shares
+    from lopgpn_exp.evaluation.node_table import find_measures
     from lopgpn_exp.evaluation.trust import score_flags
     from lopgpn_exp.report.console import Console
     from lopgpn_exp.report.trust_report import describe_limits, render_reliability, render_selection
 
     check_shares(coverage=options.coverage, risk=options.risk)
-    prediction = predict(options)
-    table = prediction.table
-    is_scored = (table["label"].notna() & ~table["part"].isin(["train", "val"])).to_numpy()
+    run, changed = open_run_and_graph(options)
+    limits = fit_run_limits(run, options)
+    if changed is None:
+        nodes = run.predictions
+    else:
+        from lopgpn_exp.runs.prediction import tabulate_changed_graph  # deferred import: needs torch
+
+        nodes = tabulate_changed_graph(run, changed, limits)
+    is_scored = ((nodes["label"] >= 0) & ~nodes["part"].isin(["train", "val"])).to_numpy()
     if not is_scored.any():
         raise InputError(
             "no labelled node is left to score on",
             expected="labels of nodes that are neither training nor validation nodes",
             hint="--graph FILE with more labels, or a split with test nodes",
         )
-    scored, is_ood = table[is_scored], prediction.graph.is_ood.numpy()[is_scored]
+    scored = nodes[is_scored]
     is_correct = (scored["predicted"] == scored["label"]).to_numpy()
-    reliability = score_flags(scored["flag"].to_numpy(), is_correct, is_ood)
-    uncertainties = {measure: scored[measure].to_numpy() for measure in prediction.measures}
+    reliability = score_flags(limits.flag_nodes(scored), is_correct, scored["is_ood"].to_numpy())
+    uncertainties = {measure: scored[measure].to_numpy() for measure in find_measures(nodes)}
     console = Console()
     title = f"\n{len(scored):,} labelled nodes of {options.run}, {is_correct.mean():.1%} predicted correctly"
     console.print(title, style="bold")
     console.print(render_reliability(reliability))
-    console.print(describe_limits(prediction.limits), style="dim")
+    console.print(describe_limits(limits), style="dim")
     console.print("\nSelective prediction: accepting the least uncertain nodes first", style="bold")
     console.print(render_selection(uncertainties, is_correct, coverage=options.coverage, risk=options.risk))
     if options.export is not None:

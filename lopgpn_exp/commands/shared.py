@@ -13,8 +13,8 @@ from lopgpn_exp.runs.query import ReadTags, find_run
 from lopgpn_exp.tracking import read_tags
 
 if TYPE_CHECKING:
+    from lopgpn_exp.evaluation.trust import Limits
     from lopgpn_exp.graph import Graph
-    from lopgpn_exp.runs.prediction import Prediction
     from lopgpn_exp.runs.saved_run import SavedRun
 
 RUN_HELP = "RUN is a run id or its beginning, the folder of a run, or an MLflow run id."
@@ -76,15 +76,13 @@ def open_run_and_graph(options: argparse.Namespace) -> tuple[SavedRun, Graph | N
     return run, graph
 
 
-def predict(options: argparse.Namespace) -> Prediction:
-    """Apply the run to its graph or the changed one, and flag its nodes by the limits of trust."""
-    run, graph = open_run_and_graph(options)
-    from lopgpn_exp.runs.prediction import fit_validation_limits, predict_run  # deferred import: see above
+def fit_run_limits(run: SavedRun, options: argparse.Namespace) -> Limits:
+    """Return the limits of trust, fitted to the validation nodes of the run."""
+    from lopgpn_exp.evaluation.trust import fit_validation_limits  # deferred import: --help works without pandas
 
-    limits = fit_validation_limits(
+    return fit_validation_limits(
         run.predictions, accuracy=options.accuracy, unknown=options.unknown, epistemic=options.epistemic
     )
-    return predict_run(run, limits, graph=graph)
 
 
 def graph_words(options: argparse.Namespace) -> list[str]:

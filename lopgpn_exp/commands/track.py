@@ -31,7 +31,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
     # Deferred imports: --help works without pandas.
     from tqdm import tqdm
 
-    from lopgpn_exp.report.terminal import print_links
+    from lopgpn_exp.report.run_summary import print_links
     from lopgpn_exp.tracking import Tracker
     from lopgpn_exp.tracking.catch_up import read_finished_work, track_runs, track_sweeps
     from lopgpn_exp.tracking.store import report_store_errors

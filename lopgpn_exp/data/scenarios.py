@@ -8,6 +8,7 @@ from torch import Tensor
 
 from lopgpn_exp.errors import InputError, check_in_range, check_parameter
 from lopgpn_exp.graph import Graph, Part
+from lopgpn_exp.graph.features import replace_rows, select_rows
 
 
 def leave_out_classes(graph: Graph, *, left_out_classes: int, seed: int = 0) -> Graph:
@@ -75,6 +76,6 @@ def _perturb(graph: Graph, fraction: float, seed: int, change: Callable[[Tensor,
         nodes = graph.nodes(part).numpy()
         is_ood[torch.from_numpy(rng.permutation(nodes)[: round(fraction * len(nodes))])] = True
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    features = graph.features.clone()
-    features[is_ood] = change(graph.features[is_ood], generator)
+    rows = change(select_rows(graph.features, is_ood).to_dense(), generator)
+    features = replace_rows(graph.features, is_ood, rows)
     return graph.replace(features=features, is_ood=is_ood)

@@ -1,14 +1,5 @@
 """Evaluate a posterior on a graph, and compute statistics over many runs.
 
-Nothing here depends on models or training. Metrics of arrays are in `evaluation.metrics`.
+Nothing here depends on models or training. Metrics of arrays are in `evaluation.metrics`. The modules are imported one
+by one, since only some of them need torch.
 """
-
-from lopgpn_exp.evaluation.evaluate import (
-    Evaluation,
-    check_node_table,
-    evaluate,
-    select_test_nodes,
-    tabulate_predictions,
-)
-
-__all__ = ["Evaluation", "check_node_table", "evaluate", "select_test_nodes", "tabulate_predictions"]

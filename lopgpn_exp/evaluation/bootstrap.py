@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from lopgpn_exp.evaluation.evaluate import find_measures
 from lopgpn_exp.evaluation.metrics import NUM_BINS, equal_width_bins
 from lopgpn_exp.evaluation.metrics.rejection import REJECTED_PERCENT
+from lopgpn_exp.evaluation.node_table import find_measures
 
 NUM_SAMPLES = 1000
 BLOCK_SIZE = 2**18  # counts per block: fits the processor's cache

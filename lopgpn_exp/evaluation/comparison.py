@@ -12,7 +12,7 @@ from tqdm import tqdm
 from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.evaluation.differences import Difference, FinishedRun, RunGroup, compute_difference
 from lopgpn_exp.evaluation.metrics import split_metric
-from lopgpn_exp.posterior import MEASURES
+from lopgpn_exp.records import MEASURES
 
 IMPORTANT = ("test/accuracy", "id/accuracy", "test/ece", "test/auarc", "ood/auroc")
 ORDER = (

@@ -20,10 +20,10 @@ from lopgpn_exp.evaluation.metrics import (
     brier_score,
     expected_calibration_error,
 )
+from lopgpn_exp.evaluation.metrics.detection import DETECTION, relative_change
+from lopgpn_exp.evaluation.node_table import NODE_COLUMNS
 from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.posterior import Posterior
-
-NODE_COLUMNS = ("node", "part", "label", "predicted", "confidence", "is_ood", "id", "label_name", "predicted_name")
 
 
 @dataclass(frozen=True)
@@ -93,27 +93,6 @@ def tabulate_predictions(posterior: Posterior, graph: Graph) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def check_node_table(table: pd.DataFrame) -> None:
-    """Raise a ValueError unless a table of nodes, as read from a file, has the columns and types of a valid one."""
-    types = pd.api.types
-    if missing := [name for name in NODE_COLUMNS[:6] if name not in table]:
-        raise ValueError(f"there is no column {missing[0]!r}")
-    if not all(types.is_integer_dtype(table[name]) for name in ("node", "label", "predicted")):
-        raise ValueError("nodes or classes are not whole numbers")
-    if not types.is_bool_dtype(table["is_ood"]) or not table["part"].isin([part.name.lower() for part in Part]).all():
-        raise ValueError("is_ood or part has other values than expected")
-    if not (table["node"] == np.arange(len(table))).all():
-        raise ValueError("the nodes are not numbered in order")
-    for name in ("confidence", *find_measures(table)):
-        if not types.is_float_dtype(table[name]) or not np.isfinite(table[name]).all():
-            raise ValueError(f"{str(name)[:40]!r} has values that are not finite numbers")
-
-
-def find_measures(table: pd.DataFrame) -> list[str]:
-    """Return the columns of a table of nodes that are measures."""
-    return [column for column in table.columns if column not in NODE_COLUMNS]
-
-
 def _name_nodes(graph: Graph, predicted: Int[Tensor, " nodes"]) -> dict[str, Any]:
     if graph.legend is None:
         return {}
@@ -155,9 +134,6 @@ def _evaluate_validation(posterior: Posterior, graph: Graph) -> dict[str, float]
 
 
 def _evaluate_detection(test: pd.DataFrame, measures: Sequence[str]) -> dict[str, float]:
-    # deferred import: scikit-learn is only needed where nodes are OOD
-    from lopgpn_exp.evaluation.metrics.detection import DETECTION, relative_change
-
     is_ood = test["is_ood"].to_numpy()
     if is_ood.all() or not is_ood.any():
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -78,6 +79,11 @@ def fit_limits(
         familiar[aleatoric].to_numpy(), (familiar["predicted"] == familiar["label"]).to_numpy(), accuracy
     )
     return Limits(measure, unknown_above, aleatoric, ambiguous_above, reached, nodes, accuracy)
+
+
+def fit_validation_limits(nodes: pd.DataFrame, **options: Any) -> Limits:
+    """Fit the limits of trust to the labelled validation nodes that are in-distribution; see `fit_limits`."""
+    return fit_limits(nodes[(nodes["part"] == "val") & ~nodes["is_ood"] & (nodes["label"] >= 0)], **options)
 
 
 def _choose_epistemic(columns: Sequence[str], name: str | None) -> str | None:

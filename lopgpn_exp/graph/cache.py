@@ -4,15 +4,19 @@ import hashlib
 import logging
 import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
 from lopgpn_exp.graph.graph import fingerprint
 from lopgpn_exp.scratch import partial_path
 
 log = logging.getLogger(__name__)
+
+LOCK_FOLDER = ".locks"
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -23,15 +27,47 @@ def cache_key(description: str) -> str:
 
 
 def load_or_compute(cache_dir: Path | None, name: str, compute: Callable[[], Arrays]) -> Arrays:
-    """Return the arrays stored as `name` in `cache_dir`; if there are none, compute and store them."""
+    """Return the arrays stored as `name` in `cache_dir`; if there are none, compute and store them.
+
+    A second process that needs the same arrays waits until the first has stored them.
+    """
     if cache_dir is None:
         return compute()
     path = cache_dir / f"{name}.npz"
-    arrays = _load(path)
-    if arrays is None:
-        arrays = compute()
-        _store(path, arrays)
+    before, arrays = _stamp(path), _load(path)
+    if arrays is not None:
+        return arrays
+    with _lock(cache_dir, name):
+        if _stamp(path) != before:  # written by another process in the meantime
+            arrays = _load(path)
+        if arrays is None:
+            arrays = compute()
+            _store(path, arrays)
     return arrays
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is replaced; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+@contextmanager
+def _lock(cache_dir: Path, name: str) -> Iterator[None]:
+    """Hold the lock of a file in the cache, if the folder is writable."""
+    file_lock = None
+    with suppress(OSError):
+        (cache_dir / LOCK_FOLDER).mkdir(parents=True, exist_ok=True)
+        file_lock = FileLock(cache_dir / LOCK_FOLDER / f"{name}.lock")
+        file_lock.acquire()
+    try:
+        yield
+    finally:
+        if file_lock is not None:
+            file_lock.release()
 
 
 def _store(path: Path, arrays: Arrays) -> None:

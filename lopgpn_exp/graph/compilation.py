@@ -10,8 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import torch
 from numba import njit
+
+from lopgpn_exp.threads import count_threads
 
 
 def compile_kernel(function: Callable, **options: Any) -> Callable:
@@ -33,12 +34,12 @@ def compile_fast_kernel(function: Callable) -> Callable:
 
 
 def run_in_blocks(kernel: Callable[[int, int, int], None], count: int, *, size: int) -> None:
-    """Call `kernel(block, start, stop)` for consecutive ranges of `size`, in as many threads as torch may use.
+    """Call `kernel(block, start, stop)` for consecutive ranges of `size`, in `count_threads` threads.
 
     The blocks do not depend on the number of threads, and therefore neither do sums over blocks.
     """
     blocks = [(block, start, min(start + size, count)) for block, start in enumerate(range(0, count, size))]
-    threads = min(torch.get_num_threads(), len(blocks))
+    threads = count_threads(len(blocks))
     if threads <= 1:
         for block in blocks:
             kernel(*block)

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import scipy.sparse as sp
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lopgpn_exp.errors import check_in_range, check_parameter
@@ -22,33 +22,57 @@ class Dispersion:
 
     Deviation: the default is the recursion, which produced the published numbers; entries differ by up to 0.1.
 
-    The gradient is the same polynomial in the transpose, so no intermediate step is stored.
+    The gradient is the same polynomial in the transpose, so no intermediate step is stored. If only the values of some
+    `nodes` are needed, the last step (in the transpose, the first) is computed for these alone.
     """
 
     def __init__(
-        self, operator: sp.csr_array, *, num_steps: int, teleport: float, scheme: Scheme = "recursion"
+        self,
+        operator: sp.csr_array | SparseMatrix,
+        *,
+        num_steps: int,
+        teleport: float,
+        scheme: Scheme = "recursion",
+        nodes: Int[Tensor, " chosen"] | None = None,
     ) -> None:
         check_dispersion(num_steps=num_steps, teleport=teleport)
-        self.num_steps, self.teleport, self.scheme = num_steps, teleport, scheme
-        self.operator = SparseMatrix(operator)
+        self.num_steps, self.teleport, self.scheme, self.nodes = num_steps, teleport, scheme, nodes
+        self.operator = operator if isinstance(operator, SparseMatrix) else SparseMatrix(operator)
+        self._last_operator = self.operator if nodes is None else self.operator.rows(nodes)
 
-    def __call__(self, values: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width"]:
+    def restrict(self, nodes: Int[Tensor, " chosen"]) -> "Dispersion":
+        """Return the dispersion that computes the values of `nodes` alone; only the last step differs."""
+        options: dict[str, Any] = {"num_steps": self.num_steps, "teleport": self.teleport, "scheme": self.scheme}
+        return Dispersion(self.operator, **options, nodes=nodes)
+
+    def __call__(self, values: Float[Tensor, "nodes width"]) -> Float[Tensor, "chosen width"]:
         return _Disperse.apply(values, self)
 
     def row(self, node: int) -> Float[Tensor, " nodes"]:
         """Return the weight of each node's value in the dispersed value of one node."""
-        one_hot = torch.zeros(self.operator.shape[0], 1)
-        one_hot[node] = 1
-        return self.apply(one_hot, transposed=True)[:, 0]
+        return self.restrict(torch.tensor([node])).apply_transposed(torch.ones(1, 1))[:, 0]
 
-    def apply(self, values: Tensor, *, transposed: bool = False) -> Tensor:
-        """Return the polynomial, or its transpose, times `values`; autograd does not record it."""
-        operator = self.operator.csr(values.device, transposed=transposed)
+    def apply(self, values: Float[Tensor, "nodes width"]) -> Float[Tensor, "chosen width"]:
+        """Return the polynomial times `values`; autograd does not record it."""
         current = values
-        for _ in range(self.num_steps):
+        for step in range(1, self.num_steps + 1):
+            operator = (self._last_operator if step == self.num_steps else self.operator).csr(values.device)
             base = values if self.scheme == "recursion" else current
+            if step == self.num_steps and self.nodes is not None:
+                base = base[self.nodes]
             current = torch.mul(base, self.teleport).addmm_(operator, current, alpha=1 - self.teleport)
-        return current
+        return current if self.num_steps or self.nodes is None else values[self.nodes]
+
+    def apply_transposed(self, values: Float[Tensor, "chosen width"]) -> Float[Tensor, "nodes width"]:
+        """Return the transpose of the polynomial times `values`; autograd does not record it."""
+        start = values if self.nodes is None else _scatter(values, self.nodes, self.operator.shape[0])
+        base, current = start, values
+        for step in range(1, self.num_steps + 1):
+            operator = (self._last_operator if step == 1 else self.operator).csr(values.device, transposed=True)
+            if self.scheme == "power" and step > 1:
+                base = current
+            current = torch.mul(base, self.teleport).addmm_(operator, current, alpha=1 - self.teleport)
+        return current if self.num_steps else start
 
 
 class _Disperse(torch.autograd.Function):
@@ -59,7 +83,12 @@ class _Disperse(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return ctx.dispersion.apply(grads[0].contiguous(), transposed=True), None
+        return ctx.dispersion.apply_transposed(grads[0].contiguous()), None
+
+
+def _scatter(values: Tensor, nodes: Tensor, num_nodes: int) -> Tensor:
+    """Return the values of `nodes` as values of all nodes, zero elsewhere."""
+    return values.new_zeros(num_nodes, values.shape[1]).index_add_(0, nodes.to(values.device), values)
 
 
 def check_dispersion(*, num_steps: int, teleport: float) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph.features import find_not_finite, hash_features, is_sparse, to_canonical
 from lopgpn_exp.graph.legend import Legend
 
 ArrayLike = Any  # a tensor, a numpy array or a nested list
@@ -66,7 +67,8 @@ class Graph:
     """An undirected attributed graph with its split. Frozen: `replace` returns a changed copy.
 
     Args:
-        features: one row per node, finite.
+        features: one row per node, finite. Either dense or, if most values are zero, a `torch.sparse_csr` tensor;
+            `features.to_dense()` accepts both.
         edge_index: both directions of each edge once, no self loops, sorted (see `undirected_edges`).
         labels: class of each node, -1 where unknown. A left-out class keeps its label, which is then
             at least `num_classes` and only allowed where `is_ood`.
@@ -105,7 +107,7 @@ class Graph:
         if num_nodes == 0:
             raise InputError("the graph has no nodes", expected="at least one node")
         return cls(
-            features=features.contiguous(),
+            features=features if is_sparse(features) else features.contiguous(),
             edge_index=undirected_edges(edge_index, num_nodes),
             labels=labels,
             num_classes=int(labels.max()) + 1 if num_classes is None else num_classes,
@@ -158,7 +160,8 @@ class Graph:
             if name in _TENSOR_FIELDS and value is not getattr(self, name) and not is_absent:
                 changes[name] = _to_tensor(name, value)
         if changes.get("edge_index", self.edge_index) is not self.edge_index:
-            changes["edge_index"] = undirected_edges(changes["edge_index"], len(changes.get("features", self.features)))
+            num_nodes = changes.get("features", self.features).shape[0]
+            changes["edge_index"] = undirected_edges(changes["edge_index"], num_nodes)
         return dataclasses.replace(self, **changes)
 
     @cached_property
@@ -185,7 +188,7 @@ _structure_fingerprints: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 def _tensor_fingerprint(tensor: Tensor) -> str:
     if tensor not in _tensor_fingerprints:
-        _tensor_fingerprints[tensor] = fingerprint([tensor.numpy()])
+        _tensor_fingerprints[tensor] = hash_features(tensor) if is_sparse(tensor) else fingerprint([tensor.numpy()])
     return _tensor_fingerprints[tensor]
 
 
@@ -216,11 +219,20 @@ def _to_tensor(name: str, array: ArrayLike) -> Tensor:
         tensor = torch.as_tensor(array)
     except (TypeError, ValueError, RuntimeError):
         raise InputError(f"{name} is a {type(array).__name__} that is not an array", expected=expected) from None
-    is_castable = torch.can_cast(tensor.dtype, dtypes[0]) and tensor.layout is torch.strided
+    is_castable = torch.can_cast(tensor.dtype, dtypes[0]) and (tensor.layout is torch.strided or name == "features")
     if tensor.dim() != dimensions or not is_castable or (name == "edge_index" and tensor.shape[0] != 2):
         kind = f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
         raise InputError(f"{name} is {kind}", expected=expected)
+    if tensor.layout is not torch.strided:
+        return _to_sparse(tensor)
     return tensor if tensor.dtype in dtypes else tensor.to(dtypes[0])
+
+
+def _to_sparse(features: Tensor) -> Tensor:
+    try:
+        return to_canonical(features)
+    except ValueError as error:
+        raise InputError(f"features are an invalid sparse tensor: {error}", expected="COO, CSR or CSC") from None
 
 
 def _check_edges(edge_index: Tensor, num_nodes: int) -> None:
@@ -236,13 +248,10 @@ def _check_edges(edge_index: Tensor, num_nodes: int) -> None:
 def _check_features(features: Tensor) -> None:
     if features.shape[1] == 0:
         raise InputError("the nodes have no features", expected="at least one feature column")
-    if bool(torch.isfinite(features.sum(dtype=torch.float64))):  # fast; sums of float32 cannot overflow
-        return
-    bad = torch.nonzero(~torch.isfinite(features))
-    if len(bad):  # empty if the features are finite but so large that their sum overflows
-        node, column = bad[0].tolist()
+    if (entry := find_not_finite(features)) is not None:
+        node, column, value = entry
         raise InputError(
-            f"feature {column} of node {node} is {features[node, column].item()}",
+            f"feature {column} of node {node} is {value}",
             expected="finite numbers",
             hint="fill or drop missing values before building the graph",
         )

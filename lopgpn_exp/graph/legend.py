@@ -23,6 +23,7 @@ class Legend:
         shift, scale: what was subtracted from each column, and what the result was divided by; another version of the
             file is scaled in the same way. None if features are unscaled or scaled by row.
         unlabelled: what stands in the file for the label of a node whose class is unknown. Used in messages only.
+        scaling_note: why this scaling was chosen, if it was. Used in messages only.
     """
 
     nodes: Shaped[np.ndarray, " nodes"]
@@ -32,6 +33,7 @@ class Legend:
     shift: Float[np.ndarray, " features"] | None = None
     scale: Float[np.ndarray, " features"] | None = None
     unlabelled: str = "-1"
+    scaling_note: str = ""
 
     def fingerprint_text(self) -> str:
         """Return the text that the fingerprint of a graph includes: names and scaling affect the files of a run."""

@@ -23,6 +23,8 @@ warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta 
 # pays off only if a block has enough entries per column on average.
 ROWS_PER_BLOCK = 2048
 MIN_ENTRIES_PER_COLUMN = 8
+# A dense product of many rows is computed on several cores, each thread a task at a time.
+MANY_ROWS, ROWS_PER_TASK = 2**18, 2**12
 
 
 class _ConstantProduct(torch.autograd.Function):
@@ -91,7 +93,21 @@ class DenseMatrix(Matrix):
 
     def product(self, right: Tensor) -> Tensor:
         self.values = self.values.to(right.device)  # moves only once, to the device of the parameters
+        if right.device.type == "cpu" and self.shape[0] >= MANY_ROWS:
+            return self._product_in_blocks(right.detach())
         return self.values @ right
+
+    def _product_in_blocks(self, right: Tensor) -> Tensor:
+        """Return the product, computed on all free cores; each row is the same as that of a single product."""
+        from lopgpn_exp.graph.compilation import run_in_blocks  # deferred import: numba is slow to import
+
+        values, result = self.values.detach(), right.new_empty(self.shape[0], right.shape[1])
+
+        def multiply(_: int, start: int, stop: int) -> None:
+            torch.mm(values[start:stop], right, out=result[start:stop])
+
+        run_in_blocks(multiply, self.shape[0], size=ROWS_PER_TASK)
+        return result
 
     def transposed_product(self, right: Tensor) -> Tensor:
         return self.values.T @ right
@@ -166,8 +182,8 @@ class SparseMatrix(Matrix):
             matrix = self._scipy if rows == slice(None) else self._scipy[rows]
             matrix = matrix.T.tocsr() if transposed else matrix
             self._torch[key] = torch.sparse_csr_tensor(
-                torch.from_numpy(matrix.indptr.astype(np.int32)),
-                torch.from_numpy(matrix.indices.astype(np.int32)),
+                torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)),
+                torch.from_numpy(matrix.indices.astype(np.int32, copy=False)),
                 torch.from_numpy(matrix.data).to(self.dtype),
                 size=matrix.shape,
                 check_invariants=False,

@@ -16,13 +16,14 @@ from lopgpn_exp.graph.dispersion import Scheme, check_dispersion
 from lopgpn_exp.graph.graph import Graph
 from lopgpn_exp.graph.matrix import DenseMatrix, Matrix, SparseMatrix
 from lopgpn_exp.graph.operators import row_stochastic
+from lopgpn_exp.threads import count_threads
 
 log = logging.getLogger(__name__)
 
 GIB = 2**30
 # Real graphs have entries exactly at the threshold; rounding (1e-16) must not decide whether they are kept.
 TIE_TOLERANCE = 1e-9
-ROWS_PER_TASK = 4096
+ROWS_PER_TASK = 1024
 # Holds only the last matrix, which training, validation and all scenarios of a run share.
 _cache: dict[str, Matrix] = {}
 
@@ -92,13 +93,14 @@ def memory_bound_gib(num_nodes: int, prune_threshold: float) -> float:
 
     Dense: the matrix, the product of a step and one term, in float64. Sparse: the rows before and after a step, with
     1/delta + 1 entries each (8 bytes per value, 4 per index), the latter twice, in blocks and concatenated; and for
-    each thread a dense row and the rows of a task.
+    each thread the rows of a task and a hash table of at most four slots per node (16 bytes each).
     """
     if prune_threshold == 0:
         return 3 * 8 * num_nodes**2 / GIB
     row_length = min(1 / prune_threshold + 1, num_nodes)
-    per_thread = 16 * num_nodes + 12 * min(ROWS_PER_TASK, num_nodes) * row_length
-    return (3 * 12 * num_nodes * row_length + per_thread * torch.get_num_threads()) / GIB
+    per_thread = 4 * 16 * num_nodes + 12 * min(ROWS_PER_TASK, num_nodes) * (row_length + 1)
+    num_threads = count_threads(-(-num_nodes // ROWS_PER_TASK))
+    return (3 * 12 * num_nodes * row_length + per_thread * num_threads) / GIB
 
 
 def _check_memory(num_nodes: int, prune_threshold: float, limit_gib: float) -> float:

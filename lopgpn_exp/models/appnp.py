@@ -56,14 +56,11 @@ class APPNP(GradientModel):
     def forward(self, prepared: PropagationInput) -> Categorical:
         logits = self.encoder(prepared.features)
         if self.disperse_what == "logits":
-            log_probabilities = torch.log_softmax(prepared.disperse(logits), dim=-1)
-        else:
-            dispersed = prepared.disperse(torch.softmax(logits, dim=-1))
-            probabilities = dispersed / dispersed.sum(dim=-1, keepdim=True)
-            # Extreme features can make a probability exactly 0, whose logarithm would be infinite.
-            log_probabilities = torch.log(probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny))
-        posterior = Categorical(log_probabilities)
-        return posterior if prepared.nodes is None else posterior[prepared.nodes]
+            return Categorical(torch.log_softmax(prepared.disperse(logits), dim=-1))
+        dispersed = prepared.disperse(torch.softmax(logits, dim=-1))
+        probabilities = dispersed / dispersed.sum(dim=-1, keepdim=True)
+        # Extreme features can make a probability exactly 0, whose logarithm would be infinite.
+        return Categorical(torch.log(probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny)))
 
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
         prepared = self.prepare(graph)

@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import scipy.sparse as sp
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from lopgpn_exp import NUMERICS_VERSION
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import DenseMatrix, Graph, Matrix, Part, SparseMatrix
+from lopgpn_exp.graph.features import SPARSE_BELOW, count_density, to_scipy
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.posterior import Posterior
-
-# Below this fraction of non-zeros a sparse first layer is faster than a dense one.
-SPARSE_FEATURES_BELOW = 0.25
 
 
 class Model(nn.Module, ABC):
@@ -28,6 +26,9 @@ class Model(nn.Module, ABC):
 
     A subclass is constructed with keyword arguments, among them `num_features` and `num_classes`.
     """
+
+    # Part of the identity of a run. A change that moves the numbers of one model alone increases it in its class.
+    numerics_version: ClassVar[int] = NUMERICS_VERSION
 
     @abstractmethod
     def predict(self, graph: Graph, *, cache_dir: Path | None = None) -> Posterior:
@@ -177,5 +178,6 @@ class ClosedFormModel(Model):
 
 def to_feature_matrix(features: Float[Tensor, "nodes features"]) -> Matrix:
     """Return the features as a sparse or a dense matrix, whichever is faster to multiply with weights."""
-    density = torch.count_nonzero(features).item() / features.numel()
-    return SparseMatrix(sp.csr_array(features.numpy())) if density < SPARSE_FEATURES_BELOW else DenseMatrix(features)
+    if count_density(features) < SPARSE_BELOW:
+        return SparseMatrix(to_scipy(features))
+    return DenseMatrix(features.to_dense())

@@ -49,8 +49,7 @@ class GPN(PosteriorNetwork):
         return self.propagation.prepare(graph, nodes)
 
     def forward(self, prepared: PropagationInput) -> Dirichlet:
-        posterior = Dirichlet(1 + prepared.disperse(self.feature_evidence(prepared.features)))
-        return posterior if prepared.nodes is None else posterior[prepared.nodes]
+        return Dirichlet(1 + prepared.disperse(self.feature_evidence(prepared.features)))
 
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
         prepared = self.prepare(graph)

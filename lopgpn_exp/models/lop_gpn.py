@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lopgpn_exp.errors import check_in_range
 from lopgpn_exp.graph import Graph, Matrix, Scheme, ppr_matrix
+from lopgpn_exp.graph.features import select_rows
 from lopgpn_exp.graph.ppr import check_ppr
 from lopgpn_exp.models.base import to_feature_matrix
 from lopgpn_exp.models.opinions import Opinions
@@ -68,7 +69,7 @@ class LOPGPN(PosteriorNetwork):
         if nodes is None:  # for an evaluation, which computes measures in float64
             return PoolingInput(to_feature_matrix(graph.features), ppr.to(torch.float64))
         weights, used = ppr.restrict(nodes)
-        return PoolingInput(to_feature_matrix(graph.features[used]), weights.to(torch.float32))
+        return PoolingInput(to_feature_matrix(select_rows(graph.features, used)), weights.to(torch.float32))
 
     def forward(self, prepared: PoolingInput) -> DirichletMixture:
         alpha = 1 + self.feature_evidence(prepared.features)

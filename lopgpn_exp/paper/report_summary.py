@@ -10,9 +10,8 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.paper.audit import CLOSE, DIFFERENT, NOT_FROM_PUBLIC_CODE, VERDICTS, WITHIN_NOISE, count_verdicts
 from lopgpn_exp.paper.claims.evidence import FAILS, HOLDS, PARTLY
 from lopgpn_exp.paper.paper_report import PaperReport
-from lopgpn_exp.report.console import Console
+from lopgpn_exp.report.console import Console, new_table, print_table
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
-from lopgpn_exp.report.terminal import new_table, print_table
 
 MARKERS = "<!-- audit -->", "<!-- /audit -->"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from lopgpn_exp.posterior.posterior import Posterior, select_labels
-from lopgpn_exp.posterior.special import entropy_core, log_gap
+from lopgpn_exp.posterior.special import dirichlet_entropy, log_gap
 
 
 class Dirichlet(Posterior):
@@ -32,15 +34,27 @@ class Dirichlet(Posterior):
     def __getitem__(self, nodes: Int[Tensor, " chosen"]) -> Dirichlet:
         return type(self)(self.alpha[nodes])
 
+    @cached_property
+    def loss_terms(self) -> tuple[Float[Tensor, "nodes classes"], Float[Tensor, " nodes"]]:
+        r"""The uncertain cross-entropy :math:`\psi(\alpha_0) - \psi(\alpha_k)` of each class k, and the entropy.
+
+        In float32 on a CPU a compiled kernel computes them (see `loss_kernel`).
+        """
+        if self.alpha.device.type == "cpu" and self.alpha.dtype == torch.float32:
+            # deferred import: numba is slow to load
+            from lopgpn_exp.posterior.loss_kernel import DirichletLossTerms
+
+            return DirichletLossTerms.apply(self.alpha)
+        gaps = torch.digamma(self.alpha_0)[:, None] - torch.digamma(self.alpha)
+        return gaps, dirichlet_entropy(self.alpha)
+
     def expected_cross_entropy(self, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
         r"""Uncertain cross-entropy :math:`\psi(\alpha_0) - \psi(\alpha_y)`. Paper: Eq. (7)."""
-        return torch.digamma(self.alpha_0) - torch.digamma(select_labels(self.alpha, labels))
+        return select_labels(self.loss_terms[0], labels)
 
     def entropy(self) -> Float[Tensor, " nodes"]:
         """Differential entropy H(Q). Paper: Eq. (5)."""
-        alpha_0 = self.alpha_0
-        extra = (self.alpha.shape[1] - 1) * torch.digamma(alpha_0)
-        return entropy_core(self.alpha).sum(dim=-1) - entropy_core(alpha_0) - extra
+        return self.loss_terms[1]
 
     def au(self) -> Float[Tensor, " nodes"]:
         """Aleatoric uncertainty: the expected entropy. Paper: Eq. (3)."""
@@ -58,4 +72,4 @@ class Dirichlet(Posterior):
 
     def eu_so(self) -> Float[Tensor, " nodes"]:
         """Second-order epistemic uncertainty: the differential entropy. Paper: Eq. (5)."""
-        return Dirichlet(self.alpha.double()).entropy()
+        return dirichlet_entropy(self.alpha.double())

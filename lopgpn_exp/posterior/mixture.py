@@ -40,8 +40,7 @@ class DirichletMixture(Posterior):
 
     def expected_cross_entropy(self, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
         """Uncertain cross-entropy, linear in the components. Paper: Eq. (7), (13)."""
-        digamma_0 = torch.digamma(self.components.alpha_0)[:, None]
-        return select_labels(self.weights @ (digamma_0 - torch.digamma(self.components.alpha)), labels)
+        return select_labels(self.weights @ self.components.loss_terms[0], labels)
 
     def entropy_lower(self) -> Float[Tensor, " nodes"]:
         """Lower bound on the differential entropy: the weighted mean of the components' entropies. Paper: Eq. (14)."""
@@ -76,7 +75,7 @@ class DirichletMixture(Posterior):
 
     def eu_so(self) -> Float[Tensor, " nodes"]:
         """Second-order epistemic uncertainty: the upper entropy bound. Paper: Eq. (5), (14) and Sec. 4.1."""
-        return self._float64.entropy_upper()
+        return self._pool(Dirichlet.eu_so) + self._float64.weights.row_entropy()
 
     def _pool(self, measure: Callable[[Dirichlet], Tensor]) -> Tensor:
         """Average a measure of the components with the weights."""

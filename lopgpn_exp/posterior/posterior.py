@@ -11,8 +11,7 @@ from torch import Tensor
 
 from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.posterior.special import categorical_entropy
-
-MEASURES = ("tu", "au", "eu", "eu_pc", "eu_so", "lconf")
+from lopgpn_exp.records import MEASURES
 
 
 class Posterior(ABC):

@@ -13,6 +13,8 @@ from torch import Tensor
 
 # Above this value the asymptotic series (eight terms) is exact in float64; below it the plain formula is accurate.
 SERIES_FROM = 24.0
+# Stirling's series of log Gamma and psi, combined by powers of 1/x; the last term is divided by LAST_DIVISOR.
+SERIES_COEFFICIENTS, LAST_DIVISOR = (-1 / 3, -1 / 12, -1 / 90, 1 / 120, 1 / 210, -1 / 252, -1 / 210), 240
 
 
 def entropy_core(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -25,18 +27,19 @@ def entropy_core(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     small_x = torch.where(large, torch.ones_like(x), x)
     large_x = torch.where(large, x, torch.full_like(x, SERIES_FROM))
     plain = torch.lgamma(small_x) - (small_x - 1) * torch.digamma(small_x) + small_x
-    # Stirling's series of log Gamma and psi, combined by powers of 1/x.
     y = 1 / large_x
-    series = (
-        0.5 * torch.log(large_x)
-        + 0.5 * (1 + math.log(2 * math.pi))
-        + y
-        * (
-            -1 / 3
-            + y * (-1 / 12 + y * (-1 / 90 + y * (1 / 120 + y * (1 / 210 + y * (-1 / 252 + y * (-1 / 210 + y / 240))))))
-        )
-    )
+    tail = y / LAST_DIVISOR
+    for coefficient in reversed(SERIES_COEFFICIENTS):
+        tail = y * (coefficient + tail)
+    series = 0.5 * torch.log(large_x) + 0.5 * (1 + math.log(2 * math.pi)) + tail
     return torch.where(large, series, plain)
+
+
+def dirichlet_entropy(alpha: Float[Tensor, "nodes classes"]) -> Float[Tensor, " nodes"]:
+    """Return the differential entropy of each Dir(alpha). Paper: Eq. (5)."""
+    alpha_0 = alpha.sum(dim=-1)
+    extra = (alpha.shape[1] - 1) * torch.digamma(alpha_0)
+    return entropy_core(alpha).sum(dim=-1) - entropy_core(alpha_0) - extra
 
 
 def log_gap(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -11,10 +11,9 @@ import pandas as pd
 from lopgpn_exp.evaluation.entropy_bounds import BOUNDS, SURROGATE, Tightness
 from lopgpn_exp.report import charts
 from lopgpn_exp.report.charts import run_charts
-from lopgpn_exp.report.console import Console
+from lopgpn_exp.report.console import Console, new_table, print_table
 from lopgpn_exp.report.document import Paragraph, Table, render_page
 from lopgpn_exp.report.names import METRIC_NAMES, NO_VALUE
-from lopgpn_exp.report.terminal import new_table, print_table
 
 NAMES = {"lower": "lower bound", "exact": "exact", "upper": "upper bound (EU_SO)"}
 COLORS = {"lower": "#228833", "exact": "#4477AA", "upper": "#EE6677"}

@@ -15,11 +15,10 @@ from lopgpn_exp.evaluation.comparison import Comparison, ComparisonSection
 from lopgpn_exp.evaluation.metrics import IN_NATS, is_lower_better
 from lopgpn_exp.report.charts import STYLE, Chart, legend, span
 from lopgpn_exp.report.charts.svg import MARKERS, ticks
-from lopgpn_exp.report.console import Console
+from lopgpn_exp.report.console import Console, new_table, print_table
 from lopgpn_exp.report.console import Table as RichTable
 from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Picture, Table, to_html
 from lopgpn_exp.report.names import NO_VALUE, metric_name
-from lopgpn_exp.report.terminal import new_table, print_table
 
 NOT_PLOTTED = (*IN_NATS, "change")  # on another scale than the other metrics
 COLORS = ("currentColor", "#4477AA", "#EE6677", "#228833")  # visible on light and dark pages

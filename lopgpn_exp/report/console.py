@@ -1,8 +1,8 @@
-"""The terminal as all reports print to it."""
+"""The terminal as all reports print to it, and tables in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import rich.console
@@ -12,6 +12,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from lopgpn_exp.errors import printable
+
+UNLIMITED = 1000  # columns: more than any table needs
 
 
 class Console(rich.console.Console):
@@ -30,6 +32,26 @@ class Table(rich.table.Table):
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         super().add_row(*map(_escape, cells), **options)
+
+
+def new_table(columns: Sequence[str], *, left: Collection[str], title: str = "", padding: int = 1) -> Table:
+    """Return an empty table without borders. The columns named in `left` are aligned left, the others right."""
+    table = Table(
+        title=Text(printable(title)) if title else None,
+        title_justify="left",
+        box=None,
+        padding=(0, padding),
+        header_style="bold",
+    )
+    for column in columns:
+        table.add_column(Text(printable(column)), justify="left" if column in left else "right")
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table at its full width: long lines are readable in a narrow terminal, truncated cells are not."""
+    width = Console(width=UNLIMITED).measure(table).maximum
+    Console(width=width).print(table)
 
 
 def _escape(cell: RenderableType | None) -> RenderableType | None:

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from lopgpn_exp.evaluation.explanation import NO_CLASS, UNIFORM_BELOW, Explanation
 from lopgpn_exp.graph import Graph
+from lopgpn_exp.report.console import new_table
 from lopgpn_exp.report.names import MEASURE_COLORS, OTHER_COLORS, measure_name
-from lopgpn_exp.report.terminal import new_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

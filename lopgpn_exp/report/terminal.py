@@ -1,116 +1,50 @@
-"""Terminal output of runs and sweeps: the summary of a run, the plan, progress and summary of a sweep."""
+"""Terminal output of sweeps: plan, progress, summary, and tables of means."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 import pandas as pd
-from rich.console import Group
 from rich.text import Text
 from tqdm import tqdm
 
-from lopgpn_exp.errors import printable
-from lopgpn_exp.evaluation.metrics import PER_MEASURE
 from lopgpn_exp.evaluation.statistics import aggregate
-from lopgpn_exp.records import Attempt, Job, RunResult
-from lopgpn_exp.report.console import Console, Table
+from lopgpn_exp.records import Attempt, Job
+from lopgpn_exp.report.console import Console, new_table, print_table
 from lopgpn_exp.report.document import Table as MarkdownTable
 from lopgpn_exp.report.names import (
-    ACCURACY,
-    CALIBRATION,
     find_measures,
-    measure_column,
     measure_name,
-    metric_name,
     model_colors,
 )
 
 # The accuracy of a scenario in a table of means: of ID nodes as in the paper's table, of all test nodes if none is OOD.
 MEAN_ACCURACY = ("id/accuracy", "test/accuracy")
-UNLIMITED = 1000  # columns: more than any table needs
-
-
-def new_table(columns: Sequence[str], *, left: Collection[str], title: str = "", padding: int = 1) -> Table:
-    """Return an empty table without borders. The columns named in `left` are aligned left, the others right."""
-    table = Table(
-        title=Text(printable(title)) if title else None,
-        title_justify="left",
-        box=None,
-        padding=(0, padding),
-        header_style="bold",
-    )
-    for column in columns:
-        table.add_column(Text(printable(column)), justify="left" if column in left else "right")
-    return table
-
-
-def print_table(table: Table) -> None:
-    """Print a table at its full width: long lines are readable in a narrow terminal, truncated cells are not."""
-    width = Console(width=UNLIMITED).measure(table).maximum
-    Console(width=width).print(table)
-
-
-def print_run(result: RunResult, *, folder: Path, cached: bool) -> None:
-    """Print the scores of a run, one row per measure, its costs, and where its files are."""
-    console, metrics = Console(), result.metrics
-    console.print(f"\n{result.title}", style="bold")
-    separator = "\n" if "ood/accuracy" in metrics else "  "  # all scores in one line if they fit
-    scores = (
-        "  ".join(f"{metric_name(key)} {metrics[key]:.4f}" for key in keys if key in metrics)
-        for keys in (ACCURACY, CALIBRATION)
-    )
-    console.print(separator.join(scores))
-    paths = [path for path in PER_MEASURE if find_measures(metrics, path)]
-    table = new_table(["measure", *map(measure_column, paths)], left=["measure"], padding=2)
-    for measure in find_measures(result.curves, "arc"):
-        values = [metrics.get(f"{path}/{measure}") for path in paths]
-        table.add_row(Text(measure_name(measure)), *("" if value is None else f"{value:.4f}" for value in values))
-    console.print(Group("", table, ""))
-    durations = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in result.seconds.items())
-    lines = [f"{result.epochs} epochs; {durations}; peak {result.peak_rss_mb:.0f} MB", f"results  {folder}"]
-    if (folder / "page.html").is_file():  # runs of earlier versions have none
-        lines.append(f"page     {folder / 'page.html'}")
-    if cached:
-        lines.append("This run had finished before; the stored results are shown.")
-    for line in lines:
-        console.print(Text(line, overflow="fold"))
-
-
-def print_links(links: Mapping[str, str], *, ui: str | None, page: Path | None = None) -> None:
-    """Print where the page of a sweep and the MLflow dashboards are.
-
-    Args:
-        links: addresses by the names of the dashboards.
-        ui: the command that serves them, if no server is running.
-    """
-    lines = [] if page is None else ["", f"page     {page}"]
-    if links:
-        lines.append(f"browse   {ui}, then" if ui else "browse   the dashboards")
-    width = max(map(len, links), default=0)
-    lines += [f"  {name:{width}}  {address}" for name, address in links.items()]
-    if lines:
-        Console().print(*lines, sep="\n", soft_wrap=True)
 
 
 def print_plan(
-    jobs: Sequence[Job], invalid: Sequence[Attempt], skipped_splits: Sized, *, trainings: int, history: pd.DataFrame
+    jobs: Sequence[Job],
+    invalid: Sequence[Attempt],
+    skipped_splits: Sized,
+    *,
+    trainings: int,
+    past_seconds: Mapping[tuple[str, str], float],
 ) -> None:
     """Print how many runs of a sweep are left, and an estimate of how long they will take.
 
     Args:
         invalid: runs that cannot be started, each with its error.
         skipped_splits: runs left out because their dataset ships a single split.
-        history: finished runs, as returned by `load_results`.
+        past_seconds: mean of past trainings by model and dataset.
     """
     todo = [job for job in jobs if not job.is_finished]
     total = _count(len(jobs) + len(invalid), "run")
     lines = [f"{total}: {len(jobs) - len(todo)} already done, {len(todo)} to do"]
     if todo:
         counts = f"{_count(trainings, 'training')} for {_count(len(todo), 'run')}"
-        lines.append(f"{counts}; {estimate_duration(todo, history)}")
+        lines.append(f"{counts}; {estimate_duration(todo, past_seconds)}")
     if len(skipped_splits):
         skipped = _count(len(skipped_splits), "run")
         lines.append(f"Further splits are left out ({skipped}): the dataset ships a single split")
@@ -119,17 +53,14 @@ def print_plan(
     Console().print("\n".join(["", *lines]))
 
 
-def estimate_duration(todo: Sequence[Job], history: pd.DataFrame) -> str:
+def estimate_duration(todo: Sequence[Job], past_seconds: Mapping[tuple[str, str], float]) -> str:
     """Describe how long the trainings will take one after another, judging by past runs of each model and dataset."""
-    if history.empty:
-        return "no past runs to estimate the time from"
-    past = history.groupby(["model", "dataset"])["seconds/train"].mean()
     kinds = {job.training_id: (job.model, job.dataset) for job in todo}
-    seconds = [past[kind] for kind in kinds.values() if kind in past.index]
+    seconds = [past_seconds[kind] for kind in kinds.values() if kind in past_seconds]
     if not seconds:
         return "no past runs of this kind to estimate the time from"
     partly = "" if len(seconds) == len(kinds) else f" for {len(seconds)} of them, and the others unknown"
-    return f"about {_format_duration(sum(seconds))} of training{partly} (from {len(history)} past runs)"
+    return f"about {_format_duration(sum(seconds))} of training{partly} (judging by past runs)"
 
 
 def show_progress(batches: Iterable[Sequence[Attempt]], *, total: int) -> Iterator[Attempt]:

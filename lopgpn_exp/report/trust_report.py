@@ -17,9 +17,10 @@ from lopgpn_exp.evaluation.metrics import (
     coverage_at_risk,
     risk_at_coverage,
 )
+from lopgpn_exp.evaluation.metrics.detection import auroc
 from lopgpn_exp.evaluation.trust import AMBIGUOUS, TRUST, UNKNOWN, Limits
+from lopgpn_exp.report.console import new_table
 from lopgpn_exp.report.names import measure_name
-from lopgpn_exp.report.terminal import new_table
 
 STYLES = {TRUST: "green", AMBIGUOUS: "yellow", UNKNOWN: "red"}
 MEANINGS = {
@@ -98,8 +99,6 @@ def render_selection(
         coverage: share of nodes to keep, for the column with their error rate.
         risk: error rate, for the column with the coverage at this error rate.
     """
-    from lopgpn_exp.evaluation.metrics.detection import auroc  # deferred import: scikit-learn takes a second to load
-
     columns = ["measure", "AUC-ROC of errors", "AUARC", "AURC"]
     columns += [f"error at {coverage:.0%} coverage", f"coverage at {risk:.0%} error"]
     table = new_table(columns, left=["measure"])

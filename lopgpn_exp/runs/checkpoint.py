@@ -5,35 +5,42 @@ Nothing that the file names is imported or called before it has been compared wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from lopgpn_exp.config.plan import RunPlan
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.models import Model
+from lopgpn_exp.models.checkpoint_file import DIMENSIONS, Checkpoint, build_model, read_checkpoint
 from lopgpn_exp.runs.checksums import read_verified
 from lopgpn_exp.runs.identity import drop_without_effect
-from lopgpn_exp.training import DIMENSIONS, Checkpoint, build_module, read_checkpoint
 
 HINT = "the model.ckpt of a run with the same model and dataset, or no checkpoint at all to train one"
 
 
-def open_checkpoint(path: Path, plan: RunPlan, *, hint: str = HINT) -> Checkpoint:
-    """Read a checkpoint, and check that it names the class of the planned model. Nothing is imported or built yet."""
+def open_checkpoint(path: Path, plan: RunPlan, *, get_hint: Callable[[], str] = lambda: HINT) -> Checkpoint:
+    """Read a checkpoint, and check that it names the class of the planned model. Nothing is imported or built yet.
+
+    Args:
+        get_hint: returns what to do about a checkpoint that is refused; called only then.
+    """
     try:
         checkpoint = read_checkpoint(read_verified(path))
     except Exception as error:  # the file may be anything, and pickle, zip and torch raise many kinds of errors
-        raise _unusable(path, error, hint) from None
+        raise _unusable(path, error, get_hint()) from None
     if checkpoint.model_class != plan.model_class:
         raise InputError(
             f"the checkpoint {path} holds a {checkpoint.model_class}",
             expected=f"a {plan.model_class}, the class of {plan.model}",
-            hint=hint,
+            hint=get_hint(),
         )
     return checkpoint
 
 
-def build_model(path: Path, checkpoint: Checkpoint, plan: RunPlan, *, hint: str = HINT) -> Model:
+def build_planned_model(
+    path: Path, checkpoint: Checkpoint, plan: RunPlan, *, get_hint: Callable[[], str] = lambda: HINT
+) -> Model:
     """Build the model of a checkpoint after checking that its options are the planned ones."""
     planned = drop_without_effect(plan.model_options, "model")
     options = drop_without_effect(checkpoint.model_options, "model")
@@ -48,9 +55,9 @@ def build_model(path: Path, checkpoint: Checkpoint, plan: RunPlan, *, hint: str 
                 suggestion=options.get(key),
             )
     try:
-        return build_module(checkpoint).model.eval()
+        return build_model(checkpoint).eval()
     except Exception as error:  # weights that do not fit, or values that a model refuses
-        raise _unusable(path, error, hint) from None
+        raise _unusable(path, error, get_hint()) from None
 
 
 def load_model(path: Path, plan: RunPlan, graph: Graph) -> Model:
@@ -69,7 +76,7 @@ def load_model(path: Path, plan: RunPlan, graph: Graph) -> Model:
             expected=f"one trained on split {plan.split} of {plan.dataset}, in the same scenario",
             hint=HINT,
         )
-    return build_model(path, checkpoint, plan)
+    return build_planned_model(path, checkpoint, plan)
 
 
 def _unusable(path: Path, error: Exception, hint: str) -> InputError:

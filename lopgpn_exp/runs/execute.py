@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import torch
 from lopgpn_exp.config.plan import RunGraphs, RunPlan, config_hints
 from lopgpn_exp.config.schema import Stage
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.evaluation import Evaluation, evaluate, select_test_nodes
+from lopgpn_exp.evaluation.evaluate import Evaluation, evaluate, select_test_nodes
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.records import RunResult
 from lopgpn_exp.runs.identity import run_id, training_id
@@ -122,8 +121,6 @@ def fit_model(
 def _execute(located: LocatedRun) -> RunResult:
     """Train, evaluate and write a run."""
     plan, graphs = located.plan, located.graphs
-    if plan.stage is not Stage.none:
-        import_module("lopgpn_exp.evaluation.metrics.detection")  # imports scikit-learn before any phase is timed
     select_test_nodes(graphs.training)  # a split without test nodes is refused before training
     graphs.evaluation  # noqa: B018  (a scenario with wrong options too)
     training = _train(located)

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lopgpn_exp import NUMERICS_VERSION
 from lopgpn_exp.config.plan import RunPlan
 from lopgpn_exp.config.schema import KEYS_WITHOUT_EFFECT
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
+from lopgpn_exp.targets import import_target
 
 
 def training_id(plan: RunPlan, graph: Graph) -> str:
@@ -21,7 +21,7 @@ def training_id(plan: RunPlan, graph: Graph) -> str:
     that stands for it, is part of the identity.
     """
     content: dict[str, Any] = {
-        "numerics": NUMERICS_VERSION,
+        "numerics": import_target(plan.model_class).numerics_version,
         "graph": graph.fingerprint,
         "threads": plan.trainer.threads,
         **_code_of(plan, "model"),

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 from lopgpn_exp.errors import InputError, nearest
-from lopgpn_exp.evaluation import tabulate_predictions
-from lopgpn_exp.evaluation.trust import TRUST, Limits, fit_limits
+from lopgpn_exp.evaluation.evaluate import tabulate_predictions
+from lopgpn_exp.evaluation.trust import TRUST, Limits
 from lopgpn_exp.graph import Graph, Legend, Part
 from lopgpn_exp.posterior import Posterior
 from lopgpn_exp.runs.saved_run import SavedRun
@@ -31,32 +29,40 @@ class Prediction:
     """
 
     table: pd.DataFrame
-    graph: Graph
     limits: Limits
-    measures: Sequence[str]
-
-
-def fit_validation_limits(nodes: pd.DataFrame, **options: Any) -> Limits:
-    """Fit the limits of trust to the labelled validation nodes that are in-distribution."""
-    return fit_limits(nodes[(nodes["part"] == "val") & ~nodes["is_ood"] & (nodes["label"] >= 0)], **options)
 
 
 def predict_run(run: SavedRun, limits: Limits, *, graph: Graph | None = None) -> Prediction:
     """Apply the model of a run to its own graph, or to another one with the same number of features."""
-    if graph is not None and graph.num_features != run.num_features:
+    posterior = run.posterior if graph is None else _apply_model(run, graph)
+    _check_measures(run, posterior, limits)
+    table = node_table(posterior, run.graph if graph is None else graph)
+    return Prediction(table.assign(flag=limits.flag_nodes(table)), limits)
+
+
+def tabulate_changed_graph(run: SavedRun, graph: Graph, limits: Limits) -> pd.DataFrame:
+    """Apply the model of a run to another graph; return its nodes in the form of the run's own `predictions`."""
+    posterior = _apply_model(run, graph)
+    _check_measures(run, posterior, limits)
+    return tabulate_predictions(posterior, graph)
+
+
+def _apply_model(run: SavedRun, graph: Graph) -> Posterior:
+    if graph.num_features != run.num_features:
         raise InputError(
             f"the graph has {graph.num_features} features",
             expected=f"{run.num_features}, as in the graph that {run.folder.name} was trained on",
         )
-    graph, posterior = (run.graph, run.posterior) if graph is None else (graph, run.predict(graph))
-    table = node_table(posterior, graph)
+    return run.predict(graph)
+
+
+def _check_measures(run: SavedRun, posterior: Posterior, limits: Limits) -> None:
     for measure in (limits.epistemic, limits.aleatoric):
-        if measure is not None and measure not in table:
+        if measure is not None and measure not in posterior.measures:
             raise InputError(
                 f"predictions.parquet of {run.folder.name} has the measure {measure!r}, which its model does not have",
                 expected=", ".join(posterior.measures),
             )
-    return Prediction(table.assign(flag=limits.flag_nodes(table)), graph, limits, posterior.measures)
 
 
 def node_table(posterior: Posterior, graph: Graph) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from lopgpn_exp.runs.checksums import CHECKSUM_FILE, has_checksums, read_verifie
 from lopgpn_exp.runs.storage import atomic_folder, link_or_copy, read_json, write_json
 
 if TYPE_CHECKING:  # reading results needs no torch
-    from lopgpn_exp.evaluation import Evaluation
+    from lopgpn_exp.evaluation.evaluate import Evaluation
     from lopgpn_exp.graph import Graph
 
 log = logging.getLogger(__name__)

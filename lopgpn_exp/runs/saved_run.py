@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # opening a run needs no torch until its model or graph is us
 
     from lopgpn_exp.graph import Graph, Legend
     from lopgpn_exp.models import Model
+    from lopgpn_exp.models.checkpoint_file import Checkpoint
     from lopgpn_exp.posterior import Posterior
-    from lopgpn_exp.training import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,21 @@ class SavedRun:
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
-        from lopgpn_exp.runs.checkpoint import open_checkpoint  # deferred import: needs torch and Lightning
+        from lopgpn_exp.runs.checkpoint import open_checkpoint  # deferred import: needs torch
 
-        return open_checkpoint(self.folder / "model.ckpt", self.plan, hint=repair_hint(self.folder))
+        return open_checkpoint(self.folder / "model.ckpt", self.plan, get_hint=self._repair_hint)
 
     @cached_property
     def model(self) -> Model:
         """The trained model. Sets the number of threads that it needs."""
-        from lopgpn_exp.runs.checkpoint import build_model
+        from lopgpn_exp.runs.checkpoint import build_planned_model
 
         set_threads(self.plan.trainer.threads)  # limits of trust are compared to the last bit
-        return build_model(self.folder / "model.ckpt", self._checkpoint, self.plan, hint=repair_hint(self.folder))
+        path = self.folder / "model.ckpt"
+        return build_planned_model(path, self._checkpoint, self.plan, get_hint=self._repair_hint)
+
+    def _repair_hint(self) -> str:
+        return repair_hint(self.folder)
 
     @property
     def num_features(self) -> int:
@@ -130,7 +134,7 @@ class SavedRun:
         """The run's own table of nodes."""
         import pandas as pd
 
-        from lopgpn_exp.evaluation import check_node_table
+        from lopgpn_exp.evaluation.node_table import check_node_table
 
         path = self.folder / "predictions.parquet"
         try:

@@ -12,6 +12,7 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.records import Attempt, Job
 from lopgpn_exp.runs.execute import run
 from lopgpn_exp.sweeps.sweep_plan import dataset_cache
+from lopgpn_exp.threads import limit_cores
 
 # Runs groups of jobs that share a training; yields the attempts of each group as they finish.
 Executor = Callable[[list[list[Job]]], Iterable[list[Attempt]]]
@@ -36,8 +37,9 @@ def execute_in_parallel(groups: list[list[Job]], *, num_workers: int = -1) -> It
 
 
 def attempt_jobs(jobs: Sequence[Job]) -> list[Attempt]:
-    """Run some jobs one after the other. An error in one does not affect the others."""
-    return [attempt_job(job) for job in jobs]
+    """Run some jobs in a worker process, one after the other. An error in one does not affect the others."""
+    with limit_cores(1):  # other workers use the others
+        return [attempt_job(job) for job in jobs]
 
 
 def attempt_job(job: Job) -> Attempt:

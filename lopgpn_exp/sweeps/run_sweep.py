@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from lopgpn_exp.records import Attempt, RunResult, SweepRecord
-from lopgpn_exp.report.terminal import print_links, print_plan, print_summary, show_progress
+from lopgpn_exp.report.run_summary import print_links
+from lopgpn_exp.report.terminal import print_plan, print_summary, show_progress
 from lopgpn_exp.runs.storage import clean_output_dir
 from lopgpn_exp.runs.sweep_folder import label_models, write_sweep
 from lopgpn_exp.runs.table import curves_table, read_results, results_table
 from lopgpn_exp.sweeps.executors import Executor
 from lopgpn_exp.sweeps.sweep_plan import create_record, group_by_training, plan_runs, plan_sweep
+from lopgpn_exp.sweeps.training_order import mean_training_seconds, order_by_cost
 from lopgpn_exp.tracking import FaultTolerantTracker, open_tracker
 
 
@@ -33,9 +35,9 @@ def run_sweep(configs: Sequence[Mapping[str, Any]], execute: Executor) -> list[A
     results = {result.run_id: result for result in read_results(output_dir)}
     # A run whose result cannot be read is made again.
     jobs = [replace(job, is_finished=job.is_finished and job.run_id in results) for job in sweep.jobs]
-    groups = group_by_training([job for job in jobs if not job.is_finished])
-    history = results_table(results.values())
-    print_plan(jobs, attempts, sweep.skipped_splits, trainings=len(groups), history=history)
+    past_seconds = mean_training_seconds(results.values())
+    groups = order_by_cost(group_by_training([job for job in jobs if not job.is_finished]), past_seconds)
+    print_plan(jobs, attempts, sweep.skipped_splits, trainings=len(groups), past_seconds=past_seconds)
     if configs[0]["dry_run"]:
         return []
     if not jobs:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from lopgpn_exp.config.plan import RunPlan, plan_run
+from lopgpn_exp.config.schema import Stage
 from lopgpn_exp.data.splits import OneSplitError
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
@@ -20,19 +22,33 @@ from lopgpn_exp.runs.sweep_folder import label_variants
 
 
 class DatasetCache:
-    """Keeps the dataset that was read last, since the runs of a sweep go through its splits one after the other."""
+    """Keeps the dataset that was read last, and the graphs that are trained on: its splits, with or without a scenario.
+
+    The runs of a sweep go through the splits of one dataset after the other. The graphs share its features and edges.
+    """
 
     def __init__(self) -> None:
-        self._last: tuple[str, Graph] | None = None
+        self._dataset: str | None = None
+        self._graphs: dict[str, Graph] = {}
 
     def share(self, plan: RunPlan) -> RunPlan:
-        """Return the plan with a `read_dataset` that uses this cache."""
-        return replace(plan, read_dataset=lambda: self._read(plan))
+        """Return the plan with functions that use this cache."""
+        split, scenario = (json.dumps(plan.config[group], sort_keys=True) for group in ("split", "ood"))
+        is_trained_on = plan.stage is Stage.training  # the graphs of other scenarios are needed once
+        change = partial(self._get, plan, split + scenario, plan.change_graph) if is_trained_on else plan.change_graph
+        return replace(
+            plan,
+            read_dataset=partial(self._get, plan, "", plan.read_dataset),
+            split_dataset=partial(self._get, plan, split, plan.split_dataset),
+            change_graph=change,
+        )
 
-    def _read(self, plan: RunPlan) -> Graph:
-        if self._last is None or self._last[0] != plan.dataset_key:
-            self._last = (plan.dataset_key, plan.read_dataset())
-        return self._last[1]
+    def _get(self, plan: RunPlan, key: str, compute: Callable[..., Graph], *graphs: Graph) -> Graph:
+        if plan.dataset_key != self._dataset:
+            self._dataset, self._graphs = plan.dataset_key, {}
+        if key not in self._graphs:
+            self._graphs[key] = compute(*graphs)
+        return self._graphs[key]
 
 
 dataset_cache = DatasetCache()  # of this process, controller or worker
@@ -68,13 +84,14 @@ def plan_sweep(plans: Sequence[RunPlan]) -> SweepPlan:
     jobs: dict[str, Job] = {}
     failures: list[tuple[RunPlan, InputError]] = []
     valid_splits = set()
-    for plan in _share_graphs(plans):
+    for plan in plans:
         try:
             located = locate_run(dataset_cache.share(plan))
         except InputError as error:
             failures.append((plan, error))
             continue
         valid_splits.add(_split_method(plan))
+        graph = located.graphs.training
         jobs[located.run_id] = Job(
             config={**plan.config, "trainer": {**plan.config["trainer"], "progress": False}},  # the sweep has a bar
             title=plan.title,
@@ -84,6 +101,7 @@ def plan_sweep(plans: Sequence[RunPlan]) -> SweepPlan:
             training_id=located.training_id,
             folder=located.folder,
             is_finished=located.is_finished and not plan.force,
+            graph_size=graph.num_nodes + graph.num_edges,
         )
     invalid: list[Attempt] = []
     skipped: list[Attempt] = []
@@ -114,30 +132,6 @@ def create_record(jobs: Sequence[Job]) -> SweepRecord:
 def _split_method(plan: RunPlan) -> tuple[str, str]:
     """Return the dataset and how it is split, whichever of the splits this is."""
     return plan.dataset_key, json.dumps({**plan.config["split"], "index": None}, sort_keys=True)
-
-
-def _share_graphs(plans: Sequence[RunPlan]) -> Iterator[RunPlan]:
-    """Yield the plans so that those that need the same graph split and hash it once, which takes longest."""
-    cache: dict[str, Graph] = {}
-    dataset = None
-    for plan in plans:
-        if plan.dataset_key != dataset:
-            cache, dataset = {}, plan.dataset_key
-        split, scenario = (json.dumps(plan.config[group], sort_keys=True) for group in ("split", "ood"))
-        yield replace(
-            plan,
-            split_dataset=_memoize(cache, split, plan.split_dataset),
-            change_graph=_memoize(cache, split + scenario, plan.change_graph),
-        )
-
-
-def _memoize(cache: dict[str, Graph], key: str, function: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
-    def call(graph: Graph) -> Graph:
-        if key not in cache:
-            cache[key] = function(graph)
-        return cache[key]
-
-    return call
 
 
 def _job_without_identity(config: Mapping[str, Any]) -> Job:

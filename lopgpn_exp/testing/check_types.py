@@ -101,7 +101,7 @@ class CheckReport:
 
     @property
     def summary(self) -> str:
-        """Counts by status, such as `19 checks: 17 passed, 1 failed, 1 not run`."""
+        """Counts by status, such as `20 checks: 18 passed, 1 failed, 1 not run`."""
         counts = Counter(result.status for result in self.results)
         parts = ", ".join(f"{counts[status]} {status.lower()}" for status in Status if counts[status])
         return f"{len(self.results)} checks: {parts}"

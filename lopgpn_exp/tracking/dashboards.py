@@ -88,6 +88,14 @@ def read_dashboards(tags: Mapping[str, str]) -> list[Dashboard]:
     return dashboards
 
 
+def select_links(
+    dashboards: Iterable[Dashboard], base: str, experiment_id: str, datasets: Collection[str]
+) -> dict[str, str]:
+    """Return the addresses of dashboards by name: that of single runs, and those of some datasets."""
+    chosen = (dashboard for dashboard in dashboards if dashboard.dataset is None or dashboard.dataset in datasets)
+    return {dashboard.name: dashboard.link(base, experiment_id) for dashboard in chosen}
+
+
 def describe_dashboards(dashboards: Iterable[Dashboard], experiment_id: str) -> str:
     """Return the description of the experiment: links to its dashboards."""
     links = (f"[{d.name}]({d.link('', experiment_id).lstrip('/')})" for d in sorted(dashboards, key=lambda d: d.key))

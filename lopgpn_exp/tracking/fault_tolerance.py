@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from lopgpn_exp.config.plan import RunPlan, config_hints
-from lopgpn_exp.errors import InputError, printable
+from lopgpn_exp.errors import InputError, check_parameter, printable
 from lopgpn_exp.records import Attempt, RunResult, SweepRecord
-from lopgpn_exp.tracking.store import describe_error
+from lopgpn_exp.tracking.store import DEFAULT_EXPERIMENT, check_database, database_file, default_uri, describe_error
 from lopgpn_exp.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -33,9 +34,45 @@ def open_tracker(plan: RunPlan) -> FaultTolerantTracker | None:
     """
     if not plan.tracking.enabled:
         return None
+    with _tracking_hints():
+        return FaultTolerantTracker(Tracker(plan.tracking.uri, plan.tracking.experiment, plan.output_dir))
+
+
+def prepare_tracker(plan: RunPlan) -> Callable[[], FaultTolerantTracker | None]:
+    """Check the store of a plan before training; return a function that connects to it afterwards.
+
+    Importing MLflow and creating its database take longer than many trainings, so a database in a file is only checked
+    before training. The function returns None if tracking is turned off or, with a warning, if it fails.
+
+    Raises:
+        InputError: see `open_tracker`.
+    """
+    if not plan.tracking.enabled:
+        return lambda: None
+    with _tracking_hints():
+        uri, experiment = plan.tracking.uri or default_uri(plan.output_dir), plan.tracking.experiment
+        if (database := database_file(uri)) is not None:
+            check_parameter("experiment", "empty", bool(experiment), expected="a name", suggestion=DEFAULT_EXPERIMENT)
+            check_database(uri, database)
+            return partial(_open_or_warn, plan)
+    tracker = open_tracker(plan)
+    return lambda: tracker
+
+
+def _open_or_warn(plan: RunPlan) -> FaultTolerantTracker | None:
+    try:
+        return open_tracker(plan)
+    except InputError as error:
+        _warn(f"{error.what}. Results are safe in files; to track them later: lopgpn_exp track")
+        return None
+
+
+@contextmanager
+def _tracking_hints() -> Iterator[None]:
+    """Add to an error about the store how to choose another one, or none."""
     try:
         with config_hints("tracking"):
-            return FaultTolerantTracker(Tracker(plan.tracking.uri, plan.tracking.experiment, plan.output_dir))
+            yield
     except InputError as error:
         raise error.with_hint(f"{error.hint}, or tracking=none") from None
 

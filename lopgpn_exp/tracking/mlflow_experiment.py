@@ -11,7 +11,7 @@ from lopgpn_exp.config.credentials import drop_hidden, hide_credentials
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.report.names import model_color
 from lopgpn_exp.runs.storage import lock
-from lopgpn_exp.tracking.dashboards import Dashboard, describe_dashboards, read_dashboards
+from lopgpn_exp.tracking.dashboards import Dashboard, describe_dashboards, read_dashboards, select_links
 from lopgpn_exp.tracking.store import (
     LOCK_SECONDS,
     connect,
@@ -52,11 +52,7 @@ class MlflowExperiment:
 
     def links(self, datasets: Collection[str]) -> dict[str, str]:
         """Return the addresses of the dashboards by name: that of single runs, and those of some datasets."""
-        return {
-            dashboard.name: dashboard.link(server_address(self.uri), self.experiment_id)
-            for dashboard in self._read_dashboards()
-            if dashboard.dataset is None or dashboard.dataset in datasets
-        }
+        return select_links(self._read_dashboards(), server_address(self.uri), self.experiment_id, datasets)
 
     def _read_dashboards(self) -> list[Dashboard]:
         return read_dashboards(self.client.get_experiment(self.experiment_id).tags)

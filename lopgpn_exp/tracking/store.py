@@ -81,7 +81,8 @@ def connect(uri: str) -> MlflowClient:
     _set_environment()
     uri = drop_hidden(uri)
     with report_store_errors(uri):
-        client = _create_client(_create_database(_sqlite_file(uri)) if uri.startswith(SQLITE) else uri)
+        database = database_file(uri)
+        client = _create_client(uri if database is None else _create_database(database))
         client.search_experiments(max_results=1)
         return client
 
@@ -89,16 +90,30 @@ def connect(uri: str) -> MlflowClient:
 def connect_to_existing(uri: str | None, output_dir: Path) -> MlflowClient:
     """Return a client of a store that must exist: an empty new database would look like lost runs."""
     address = uri or default_uri(output_dir)
-    if address.startswith(SQLITE):
-        database = _sqlite_file(address)
-        if not database.is_dir() and not (database.is_file() and database.stat().st_size):
-            raise InputError(
-                f"there is no {database}",
-                expected="the database of at least one tracked run",
-                parameter="uri" if uri else "output_dir",
-                suggestion=SUGGESTED_URIS[0] if uri else None,
-            )
+    database = database_file(address)
+    if database is not None and not database.is_dir() and not (database.is_file() and database.stat().st_size):
+        raise InputError(
+            f"there is no {database}",
+            expected="the database of at least one tracked run",
+            parameter="uri" if uri else "output_dir",
+            suggestion=SUGGESTED_URIS[0] if uri else None,
+        )
     return connect(address)
+
+
+def database_file(uri: str) -> Path | None:
+    """Return the file of an SQLite store, None for any other store.
+
+    The path is absolute: MLflow keeps one connection per address, also when the process changes its folder.
+    """
+    return Path(uri.removeprefix(SQLITE)).absolute() if uri.startswith(SQLITE) else None
+
+
+def check_database(uri: str, database: Path) -> None:
+    """Check that an SQLite store can be created or opened. This does not import MLflow, and creates no database."""
+    with report_store_errors(uri):
+        _check_location(database)
+        _is_ready(database)  # raises an error if the file is not a database
 
 
 @contextmanager
@@ -160,24 +175,24 @@ def _create_client(uri: str) -> MlflowClient:
     return MlflowClient(uri)
 
 
-def _sqlite_file(uri: str) -> Path:
-    """Return the absolute path: MLflow keeps one connection per address, also when the process changes its folder."""
-    return Path(uri.removeprefix(SQLITE)).absolute()
-
-
 def _create_database(database: Path) -> str:
     """Create an SQLite database unless it exists; return its address."""
     address = f"{SQLITE}{database}"
-    if database.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(database))
-    database.parent.mkdir(parents=True, exist_ok=True)
-    TemporaryFile(dir=database.parent).close()  # an unwritable folder fails at once, not after waiting for the lock
+    _check_location(database)  # an unwritable folder fails at once, not after waiting for the lock
     with FileLock(database.with_name(f".{database.name}.lock"), timeout=LOCK_SECONDS):
         if not _is_ready(database):
-            sys.stderr.write("Creating the MLflow database (once, about ten seconds)\n")
+            sys.stderr.write("Creating the MLflow database (once, a few seconds)\n")
             _create_client(address).search_experiments(max_results=1)
             _use_wal(database)
     return address
+
+
+def _check_location(database: Path) -> None:
+    """Raise an OSError unless a file can be written there; its folder is created if it is missing."""
+    if database.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(database))
+    database.parent.mkdir(parents=True, exist_ok=True)
+    TemporaryFile(dir=database.parent).close()
 
 
 def _is_ready(database: Path) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 from torch.utils.data import DataLoader
@@ -22,11 +23,12 @@ from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.models import GradientModel
 from lopgpn_exp.seeds import seeded
 from lopgpn_exp.threads import limit_threads
-from lopgpn_exp.training.callbacks import BestState, History, Progress, StatusLine
-from lopgpn_exp.training.module import Batch, ClosedFormClassification, GraphBatch, NodeClassification, get_module_class
+from lopgpn_exp.training.allocation import keep_freed_memory
+from lopgpn_exp.training.epoch_loop import Batch, EpochLoop
+from lopgpn_exp.training.module import ClosedFormClassification, GraphBatch, NodeClassification, get_module_class
+from lopgpn_exp.training.progress import StatusLine
 
 IGNORED_WARNINGS = (
-    ".*validation_step. but have no .val_dataloader",  # the warm-up has no validation
     ".*this fit will run with no optimizer",  # closed-form models have none
     ".*srun. command is available",  # a run is a single process, also on the login node of a cluster
     ".*does not have many workers",  # there is one batch, and it is in memory
@@ -99,7 +101,7 @@ def fit(
         seconds = {"prepare": 0.0, "train": time.perf_counter() - start}
         return FitResult(closed_form.eval(), closed_form.model.iterations, seconds)
     _check_parts(graph)
-    with limit_threads(), seeded(seed):
+    with limit_threads(), keep_freed_memory(), seeded(seed):
         module = NodeClassification(**options, **(optimizer or {}))
         module.model.observe(graph.labels[graph.nodes(Part.TRAIN)])
         train, val = (_prepare_batch(module.model, graph, part, cache_dir) for part in (Part.TRAIN, Part.VAL))
@@ -107,18 +109,21 @@ def fit(
         warmup_epochs = module.warmup_epochs if module.model.warmup_parameters() else 0
         if warmup_epochs:
             _warm_up(module, train, accelerator)
-        best, history = BestState(patience=patience), History(first_epoch=warmup_epochs)
         with closing(StatusLine(title=title, enabled=progress)) as line:
-            trainer = _build_trainer(
-                accelerator,
+            loop = EpochLoop(
+                train,
+                val,
                 max_epochs=max_epochs,
-                check_val_every_n_epoch=validate_every,
-                callbacks=[best, history, Progress(best, line)],
+                patience=patience,
+                validate_every=validate_every,
+                first_epoch=warmup_epochs,
+                line=line,
             )
-            _run_trainer(trainer, module, train, val)
+            trainer = _train(module, loop, accelerator)
+        loop.restore_best(module)
     _save_checkpoint(trainer, module, checkpoint_path)
     seconds = {"prepare": prepared - start, "train": time.perf_counter() - prepared}
-    return FitResult(module.eval(), trainer.current_epoch + warmup_epochs, seconds, history.points())
+    return FitResult(module.eval(), loop.num_epochs + warmup_epochs, seconds, loop.history.points())
 
 
 def _check_parts(graph: Graph) -> None:
@@ -141,10 +146,17 @@ def _warm_up(module: NodeClassification, train: Batch, accelerator: str) -> None
     for parameter in frozen:
         parameter.requires_grad_(False)
     module.is_warming_up = True
-    _run_trainer(_build_trainer(accelerator, max_epochs=module.warmup_epochs), module, train)
+    _train(module, EpochLoop(train, max_epochs=module.warmup_epochs), accelerator)
     module.is_warming_up = False
     for parameter in frozen:
         parameter.requires_grad_(True)
+
+
+def _train(module: NodeClassification, loop: EpochLoop, accelerator: str) -> pl.Trainer:
+    """Run all epochs of a loop, and return the trainer."""
+    trainer = _build_trainer(accelerator, max_epochs=-1)  # the loop decides when training is finished
+    _run_trainer(trainer, module, loop)
+    return trainer
 
 
 def check_accelerator(accelerator: str) -> None:
@@ -173,7 +185,6 @@ def _build_trainer(accelerator: str, **options: Any) -> pl.Trainer:
             enable_model_summary=False,
             enable_checkpointing=False,
             num_sanity_val_steps=0,
-            inference_mode=False,  # a training step reuses a product that the validation computed
             plugins=[LightningEnvironment()],  # a single process, even inside a Slurm job
             **options,
         )
@@ -186,15 +197,13 @@ def _save_checkpoint(trainer: pl.Trainer, module: pl.LightningModule, path: Path
         trainer.save_checkpoint(path, weights_only=True)
 
 
-def _run_trainer(
-    trainer: pl.Trainer, module: pl.LightningModule, train: Batch | GraphBatch, val: Batch | None = None
-) -> None:
+def _run_trainer(trainer: pl.Trainer, module: pl.LightningModule, batch: EpochLoop | GraphBatch) -> None:
     """Call `trainer.fit`, with the usual exit code for SIGTERM and the usual exception for Ctrl-C."""
     with warnings.catch_warnings():
         for message in IGNORED_WARNINGS:
             warnings.filterwarnings("ignore", message=message)
         try:
-            trainer.fit(module, _build_loader(train), _build_loader(val) if val is not None else None)
+            trainer.fit(module, _build_loader(batch))
         except SIGTERMException:  # Lightning would exit with code 0
             sys.stderr.write("\nTerminated. Finished trainings and runs are kept.\n")
             sys.exit(128 + signal.SIGTERM)
@@ -204,5 +213,6 @@ def _run_trainer(
             raise
 
 
-def _build_loader(batch: Batch | GraphBatch) -> DataLoader:
-    return DataLoader([batch], batch_size=None)  # type: ignore[arg-type]
+def _build_loader(batch: EpochLoop | GraphBatch) -> DataLoader:
+    """Return a loader of a single batch, with a generator of its own: a loader draws a number at every pass."""
+    return DataLoader([batch], batch_size=None, generator=torch.Generator())  # type: ignore[arg-type]

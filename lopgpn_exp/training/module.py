@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from io import BytesIO
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,27 +11,18 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from lopgpn_exp.data.zip_checks import check_checksums
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.models import ClosedFormModel, GradientModel
+from lopgpn_exp.models.checkpoint_file import read_checkpoint
 from lopgpn_exp.targets import import_target
 from lopgpn_exp.training.diagnosis import check_loss
-
-DIMENSIONS = ("num_features", "num_classes")  # options of a model that come from its graph
-LARGEST_DIMENSION = 100_000  # unless a checkpoint has more weights; a wrong one could fill the memory
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The training or the validation nodes, prepared for the model."""
-
-    nodes: Tensor
-    labels: Tensor
-    prepared: Any
+from lopgpn_exp.training.epoch_loop import Batch, EpochLoop
 
 
 class NodeClassification(pl.LightningModule):
     """Trains a model by gradient descent on the sum or mean of its losses per node.
+
+    A batch of Lightning is an `EpochLoop`, and a step runs many of its epochs.
 
     Args:
         model_class: import path of a `GradientModel`.
@@ -56,25 +44,33 @@ class NodeClassification(pl.LightningModule):
         self.save_hyperparameters()
         self.model = cast(GradientModel, import_target(model_class)(**model_options))
         self.learning_rate, self.weight_decay, self.warmup_epochs = learning_rate, weight_decay, warmup_epochs
+        self.automatic_optimization = False
         self.is_warming_up = False
         self.train_loss = float("nan")
         self.val_cross_entropy = float("nan")
 
-    def training_step(self, batch: Batch, _: int = 0) -> Tensor:
+    def training_step(self, loop: EpochLoop, _: int = 0) -> None:
+        loop.run(self, cast(torch.optim.Optimizer, self.optimizers(use_pl_optimizer=False)))
+        self.trainer.should_stop = loop.is_finished
+
+    def compute_loss(self, batch: Batch) -> Tensor:
+        """Return the training loss; raise an InputError if it is not finite."""
         losses = self.model.node_loss(self.model(batch.prepared), batch.labels)
         loss = losses.sum() if self.model.loss_reduction == "sum" else losses.mean()
         self.train_loss = loss.item()
         check_loss(self.model, losses, nodes=batch.nodes, labels=batch.labels, prepared=batch.prepared)
         return loss
 
-    def validation_step(self, batch: Batch, _: int = 0) -> None:
+    def validate(self, batch: Batch) -> float:
+        """Return the mean cross-entropy of the batch; raise an InputError if it is not finite."""
         losses = self.model(batch.prepared).cross_entropy(batch.labels)
         check_loss(self.model, losses, nodes=batch.nodes, labels=batch.labels, prepared=batch.prepared)
         self.val_cross_entropy = losses.mean().item()
+        return self.val_cross_entropy
 
-    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
-        """Move only the labels; prepared matrices follow the device of the parameters."""
-        return replace(batch, labels=batch.labels.to(device))
+    def transfer_batch_to_device(self, loop: EpochLoop, device: torch.device, dataloader_idx: int) -> EpochLoop:
+        loop.move_labels(device)
+        return loop
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return a new Adam: for the warm-up parameters during the warm-up, for all parameters afterwards."""
@@ -125,60 +121,11 @@ def get_module_class(model_class: str) -> type[NodeClassification] | type[Closed
     return ClosedFormClassification if issubclass(import_target(model_class), ClosedFormModel) else NodeClassification
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """The content of a checkpoint file. Nothing that it names has been imported or called.
-
-    Args:
-        parameters: keyword arguments of the module, such as `model_class`, `model_options` and `trained_on`.
-    """
-
-    parameters: dict[str, Any]
-    state: dict[str, Any]
-
-    @property
-    def model_class(self) -> str:
-        return self.parameters["model_class"]
-
-    @property
-    def model_options(self) -> dict[str, Any]:
-        return self.parameters["model_options"]
-
-    @property
-    def trained_on(self) -> str:
-        return self.parameters["trained_on"]
-
-
-def read_checkpoint(content: bytes) -> Checkpoint:
-    """Parse the content of a checkpoint file; raises one of many exceptions if it is damaged or something else."""
-    with zipfile.ZipFile(BytesIO(content)) as archive:
-        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-            raise ValueError("it is compressed, which torch never does")  # a small file could fill the memory
-    check_checksums(BytesIO(content))
-    loaded = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
-    checkpoint = Checkpoint(loaded["hyper_parameters"], loaded["state_dict"])
-    options = checkpoint.model_options
-    json.dumps(options)  # raises an error unless these are plain values, which can be compared
-    largest = max(
-        LARGEST_DIMENSION, sum(value.numel() for value in checkpoint.state.values() if isinstance(value, Tensor))
-    )
-    if not isinstance(checkpoint.model_class, str) or not isinstance(checkpoint.trained_on, str):
-        raise ValueError("it does not name its model and graph")
-    if not all(type(options[key]) is int and 0 < options[key] <= largest for key in DIMENSIONS):
-        raise ValueError("its number of features or classes does not fit its weights")
-    return checkpoint
-
-
-def build_module(checkpoint: Checkpoint) -> NodeClassification | ClosedFormClassification:
-    """Build the module of a checkpoint, on the CPU. This imports and calls the model class that it names."""
-    module = get_module_class(checkpoint.model_class)(**checkpoint.parameters)
-    module.load_state_dict(checkpoint.state)
-    return module
-
-
 def load_module(path: Path, *, model_class: str) -> NodeClassification | ClosedFormClassification:
-    """Load a checkpoint if it holds a model of this class."""
+    """Load a checkpoint, on the CPU, if it holds a model of this class."""
     checkpoint = read_checkpoint(path.read_bytes())
     if checkpoint.model_class != model_class:
         raise ValueError(f"{path} holds a {checkpoint.model_class}, not a {model_class}")
-    return build_module(checkpoint)
+    module = get_module_class(checkpoint.model_class)(**checkpoint.parameters)
+    module.load_state_dict(checkpoint.state)
+    return module

@@ -1,8 +1,12 @@
 """The run command as a user meets it: its output, and one message without a traceback for every wrong value."""
 
+import sqlite3
+
 import pytest
+from mlflow.tracking import MlflowClient
 
 from lopgpn_exp import training
+from lopgpn_exp.runs import execute
 from tests.support import TINY, TRACKED
 
 # What the message says is wrong, and what it suggests or expects.
@@ -86,6 +90,60 @@ def test_unusable_tracking_store_is_reported_before_training(command, uri, monke
     assert code == 2
     assert f"MLflow cannot be used at {uri}" in err
     assert "try:      tracking.uri=sqlite:///outputs/mlflow.db" in err
+
+
+def test_file_that_is_no_database_is_reported_before_training(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "fit", lambda *_, **__: pytest.fail("trained"))
+    (tmp_path / "text.db").write_text("no database" * 1000)
+    code, _, err = command(*TINY, "tracking=mlflow", "tracking.uri=sqlite:///text.db")
+    assert code == 2
+    assert "MLflow cannot be used at sqlite:///text.db (file is not a database)" in err
+
+
+def test_experiment_without_a_name_is_reported_before_training(command, monkeypatch):
+    monkeypatch.setattr(training, "fit", lambda *_, **__: pytest.fail("trained"))
+    code, _, err = command(*TRACKED, "tracking.experiment=")
+    assert code == 2
+    assert "experiment is empty" in err
+    assert "try:      tracking.experiment=lopgpn_exp, or tracking=none" in err
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_store_that_fails_after_training_is_a_warning(command, tracked_outputs):
+    """Whether MLflow accepts the version of a database is known only once it is imported, after the result is shown."""
+    with sqlite3.connect(tracked_outputs / "mlflow.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0'")
+    connection.close()
+    code, out, err = command(*TRACKED, "model=gkde")
+    assert code == 0
+    assert "accuracy 0." in out
+    assert "browse" not in out
+    assert "warning: MLflow cannot be used at sqlite:///outputs/mlflow.db" in err
+    assert "to track them later: lopgpn_exp track" in err
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_finished_run_is_shown_from_the_lookup_only_if_mlflow_has_it(command, tracked_outputs, monkeypatch):
+    words = [*TRACKED, "model=gkde"]
+    command(*words)
+    original, located = execute.locate_run, []
+    monkeypatch.setattr(execute, "locate_run", lambda plan: located.append(plan) or original(plan))
+    first, links = command(*words)[1], "viewStateShareKey=runs"
+    assert not located
+    assert "finished before" in first
+    assert links in first
+    (folder,) = (tracked_outputs / "runs").iterdir()
+    client = MlflowClient(f"sqlite:///{tracked_outputs}/mlflow.db")
+    (run,) = client.search_runs(["1"])
+    client.delete_run(run.info.run_id)
+    assert command(*words)[1] == first
+    assert len(located) == 1
+    (again,) = client.search_runs(["1"])
+    assert again.data.tags["run_id"] == folder.name
+    for changed in (["force=true"], ["split.index=1"], ["tracking.experiment=other"]):
+        located.clear()
+        assert command(*words, *changed)[0] == 0
+        assert len(located) == 1
 
 
 def test_run_prints_a_table_its_folder_and_the_next_command(command):

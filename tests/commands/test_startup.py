@@ -1,10 +1,14 @@
-"""Help and wrong names are answered without importing heavy libraries."""
+"""Commands import only the heavy libraries that they need: help and wrong names none, stored results no torch."""
 
 import time
 
 import pytest
 
 from lopgpn_exp.commands import COMMANDS
+from lopgpn_exp.config.plan import plan_run
+from lopgpn_exp.runs.execute import run
+from lopgpn_exp.runs.finished_lookup import lookup_key, remember_run
+from tests.support import compose
 from tests.support.processes import run_command_lines, run_program
 
 
@@ -76,3 +80,35 @@ def test_sweep_without_valid_runs_needs_neither_training_nor_a_database(tmp_path
     assert "40 cannot be run: teleport is 7" in output
     assert imported == {"torch", "pandas"}  # pandas: the table of past runs
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """Return a folder with two finished runs in its `outputs`, their ids, and the command line of the first."""
+    folder = tmp_path_factory.mktemp("digits")
+    run_ids = []
+    for split in (0, 1):
+        words = ["trainer.max_epochs=2", "trainer.progress=false", "tracking=none", f"split.index={split}"]
+        config = compose(*words, f"output_dir={folder / 'outputs'}")
+        key = lookup_key(config)
+        run_ids.append(run(plan_run(config)).result.run_id)
+        remember_run(folder / "outputs", key, run_ids[-1])
+    return folder, run_ids, [*words[:-1], "split.index=0"]
+
+
+def test_stored_results_are_shown_without_torch(digits):
+    folder, run_ids, words = digits
+    lines = [words, ["score", run_ids[0]], ["results"], ["results", "--export", "runs.csv"], ["compare", *run_ids]]
+    outcomes, imported = run_command_lines(folder, lines)
+    for line, (code, output) in zip(lines, outcomes, strict=True):
+        assert code == 0, f"{line}: {output}"
+    assert "finished before" in outcomes[0][1]
+    assert imported == {"pandas"}
+
+
+@pytest.mark.parametrize(("words", "drawing"), [(["predict"], set()), (["explain", "5"], {"matplotlib"})])
+def test_model_is_applied_without_what_only_training_needs(digits, words, drawing):
+    folder, run_ids, _ = digits
+    code, output, imported = run_program(folder, words[0], run_ids[0], *words[1:])
+    assert code == 0, output
+    assert imported == {"torch", "pandas", "numba"} | drawing

@@ -8,6 +8,7 @@ import torch
 
 from lopgpn_exp.data import data_root
 from lopgpn_exp.data.datasets import amazon, block_model, citation_full, digits_graph, ogb_node
+from lopgpn_exp.data.datasets.digits import _read_digits
 from lopgpn_exp.data.splits import official_split
 from lopgpn_exp.errors import InputError
 from tests.support.graph_files import write_ogb_files
@@ -169,6 +170,15 @@ def test_digits_is_homophilous():
     source, target = graph.edge_index
     assert (graph.num_nodes, graph.num_features, graph.num_classes) == (1797, 64, 10)
     assert (graph.labels[source] == graph.labels[target]).float().mean() > 0.9
+
+
+def test_digits_are_those_of_scikit_learn_to_the_bit():
+    from sklearn.datasets import load_digits
+
+    images, labels = _read_digits()
+    expected_images, expected_labels = load_digits(return_X_y=True)
+    np.testing.assert_array_equal(images, expected_images, strict=True)
+    np.testing.assert_array_equal(labels, expected_labels, strict=True)
 
 
 def test_digits_neighbours_agree_with_scikit_learn_up_to_ties():

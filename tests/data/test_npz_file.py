@@ -24,7 +24,7 @@ def test_a_file_of_the_paper_is_read_as_its_loader_reads_it(real_data):
     from_file = custom_graph(path=str(real_data / "citation_full/cora_ml/raw/cora_ml.npz"), scaling="rows")
     assert torch.equal(from_file.edge_index, from_loader.edge_index)
     assert torch.equal(from_file.labels, from_loader.labels)
-    assert torch.equal(from_file.features > 0, from_loader.features > 0)
+    assert torch.equal(from_file.features.to_dense() > 0, from_loader.features > 0)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_file_of_the_paper_is_read_as_its_loader_reads_it(real_data):
         ({"labels": np.array([0.5, 1, 2])}, "labels are float64"),
         ({"labels": np.array([0, 1])}, "2 labels for 3 nodes"),
         ({"adj_indices": np.array([1, 99])}, "adj_indices range from 1 to 99"),
-        ({"attr_shape": np.array([3, 10**9])}, "can take"),
+        ({"attr_shape": np.array([3, 10**9])}, "there are 1,000,000,000 features"),
         ({"attr_data": np.array(["a", "b", "c"])}, "attr_data is"),
         ({"class_names": np.array(["one"])}, "there is a label 1, but there are 1 class_names"),
         ({"node_names": np.array([["a"], ["b"], ["c"]])}, "node_names is"),

@@ -1,6 +1,7 @@
 """Scaling of features."""
 
 import numpy as np
+import pytest
 import torch
 
 from lopgpn_exp.data.scaling import normalise_rows
@@ -12,7 +13,18 @@ def test_rows_are_normalised_and_zero_rows_stay_zero():
     assert rows.tolist() == [[0.25, 0.75], [0.0, 0.0]]
 
 
-def test_columns_are_standardised_by_default(folder):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sparse_rows_are_normalised_to_the_bits_of_dense_ones(dtype):
+    generator = torch.Generator().manual_seed(0)
+    dense = torch.rand(50, 700, generator=generator, dtype=dtype)
+    dense *= torch.rand(50, 700, generator=generator) < 0.1
+    dense[3] = 0
+    sparse = normalise_rows(dense.to_sparse_csr())
+    assert sparse.layout is torch.sparse_csr
+    assert torch.equal(sparse.to_dense(), normalise_rows(dense))
+
+
+def test_columns_of_dense_numbers_are_standardised(folder):
     graph = read_csv(folder)
     column = np.array([1.0, 2, 3, 6])
     np.testing.assert_allclose(graph.features[:, 0], (column - 3) / np.sqrt(3.5), rtol=1e-6)

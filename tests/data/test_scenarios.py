@@ -51,6 +51,17 @@ def test_feature_scenarios_change_a_tenth_of_each_part_and_nothing_else(small_gr
 
 
 @pytest.mark.parametrize("scenario", FEATURE_SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_sparse_features_change_as_dense_ones(small_graph, scenario):
+    dense = small_graph.replace(features=small_graph.features.masked_fill(small_graph.features < 1, 0))
+    sparse = dense.replace(features=dense.features.to_sparse_csr())
+    changed = scenario(sparse, seed=1)
+    assert changed.features.layout is torch.sparse_csr
+    assert torch.equal(changed.features.to_dense(), scenario(dense, seed=1).features)
+    assert torch.equal(changed.is_ood, scenario(dense, seed=1).is_ood)
+    assert torch.equal(sparse.features.to_dense(), dense.features)  # the input is not modified
+
+
+@pytest.mark.parametrize("scenario", FEATURE_SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_an_invalid_fraction_is_an_error(small_graph, scenario):
     with pytest.raises(InputError, match="fraction is 1") as caught:
         scenario(small_graph, fraction=1.0, seed=1)

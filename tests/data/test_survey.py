@@ -1,10 +1,12 @@
 """The description of a graph and its warnings."""
 
+import numpy as np
 import pytest
 import torch
 
 from lopgpn_exp.data.files import custom_graph
 from lopgpn_exp.data.files.survey import describe_graph, find_warnings, homophily
+from lopgpn_exp.graph import Legend
 from tests.support.graph_files import pyg_data, read_csv, write_csv
 
 
@@ -40,11 +42,22 @@ def test_each_problem_has_a_warning_and_a_good_graph_has_none(build_graph):
     assert [warning for warning in find_warnings(good) if "fewer than" not in warning] == []
 
 
-def test_counts_are_recognised_unless_rows_are_scaled(folder):
-    rows = "".join(f"n{k},{'ab'[k % 2]},{int(k % 5 == 0)},{int(k % 7 == 0)}\n" for k in range(40))
-    write_csv(folder, "id,label,x,y\n" + rows, "source,target\nn1,n3\n")
-    assert any("scaling 'rows'" in warning for warning in find_warnings(read_csv(folder)))
-    assert not any("scaling 'rows'" in warning for warning in find_warnings(read_csv(folder, scaling="rows")))
+def test_the_description_says_which_scaling_was_chosen(folder):
+    text = describe_graph(read_csv(folder), source="nodes.csv")
+    assert "  Features are dense (0% zeros): using scaling=standard. Set dataset.scaling=rows to override." in text
+    assert "using scaling" not in describe_graph(read_csv(folder, scaling="rows"), source="nodes.csv")
+
+
+def test_sparse_features_have_the_warnings_of_dense_ones(build_graph):
+    features = torch.zeros(40, 8)
+    features[:, 0], features[torch.arange(30), torch.arange(30) % 5 + 2] = 1.0, 2.0  # column 1 and row 39 are special
+    features[39] = 0
+    dense = build_graph([(0, 1)], features.tolist(), [k % 2 for k in range(40)])
+    dense = dense.replace(legend=Legend(np.arange(40), ("0", "1"), tuple("abcdefgh"), "rows"))
+    warnings = list(find_warnings(dense))
+    assert list(find_warnings(dense.replace(features=features.to_sparse_csr()))) == warnings
+    assert "2 feature columns are constant" in warnings
+    assert "1 nodes have only zeros as features, which cannot be scaled to sum 1 and stay zero" in warnings
 
 
 def find_questions(graph) -> list[str]:

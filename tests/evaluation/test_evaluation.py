@@ -5,11 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import brier_score_loss, log_loss
+from sklearn import metrics as reference
 
 from lopgpn_exp.data.scenarios import gaussian, leave_out_classes
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.evaluation import evaluate
+from lopgpn_exp.evaluation.evaluate import evaluate
 from lopgpn_exp.evaluation.metrics import (
     accuracy_rejection_curve,
     area_under_curve,
@@ -17,7 +17,8 @@ from lopgpn_exp.evaluation.metrics import (
     is_lower_better,
     split_metric,
 )
-from lopgpn_exp.evaluation.metrics.detection import aupr, auroc, fpr95, relative_change
+from lopgpn_exp.evaluation.metrics.detection import aupr, auroc, fpr95, relative_change, roc_curve
+from lopgpn_exp.evaluation.node_table import PARTS
 from lopgpn_exp.graph import Part
 from lopgpn_exp.posterior import Categorical, Dirichlet
 
@@ -80,6 +81,27 @@ def test_detection_against_its_definition():
     assert fpr95(uncertainty, is_ood) == pytest.approx((inside >= thresholds[recall >= 0.95][0]).mean())
 
 
+@pytest.mark.parametrize("num_values", [1, 2, 5, 10**9])
+@pytest.mark.parametrize("size", [2, 3, 1000])
+def test_detection_equals_scikit_learn_to_the_bit(size, num_values):
+    rng = np.random.default_rng([size, num_values])
+    for scale in (1e-9, 1.0, 1e9):
+        uncertainty, is_ood = rng.integers(0, num_values, size) * scale, rng.random(size) < 0.3
+        is_ood[:2] = [True, False]
+        false, true, _ = reference.roc_curve(is_ood, uncertainty, drop_intermediate=False)
+        assert auroc(uncertainty, is_ood) == reference.roc_auc_score(is_ood, uncertainty)
+        assert aupr(uncertainty, is_ood) == reference.average_precision_score(is_ood, uncertainty)
+        assert fpr95(uncertainty, is_ood) == false[np.argmax(true >= 0.95)]
+        for rates, expected in zip(
+            roc_curve(uncertainty, is_ood), reference.roc_curve(is_ood, uncertainty)[:2], strict=True
+        ):
+            np.testing.assert_array_equal(rates, expected)
+
+
+def test_table_of_nodes_names_every_part_of_a_split():
+    assert list(PARTS) == [part.name.lower() for part in Part]
+
+
 def test_perfect_detection_has_the_best_values():
     uncertainty, is_ood = np.array([0.1, 0.2, 0.9]), np.array([False, False, True])
     assert (auroc(uncertainty, is_ood), aupr(uncertainty, is_ood), fpr95(uncertainty, is_ood)) == (1, 1, 0)
@@ -95,11 +117,11 @@ def test_change_is_relative_to_the_size_of_the_id_mean():
 def test_probability_scores_against_scikit_learn():
     rng = np.random.default_rng(0)
     mean, labels = rng.dirichlet([1, 1, 1], 50), rng.integers(0, 3, 50)
-    one_vs_rest = sum(brier_score_loss(labels == k, mean[:, k]) for k in range(3))
+    one_vs_rest = sum(reference.brier_score_loss(labels == k, mean[:, k]) for k in range(3))
     assert brier_score(mean, labels) == pytest.approx(one_vs_rest)
     posterior = Categorical(torch.log(torch.from_numpy(mean)))
     nll = posterior.cross_entropy(torch.from_numpy(labels)).mean().item()
-    assert nll == pytest.approx(log_loss(labels, mean, labels=[0, 1, 2]))
+    assert nll == pytest.approx(reference.log_loss(labels, mean, labels=[0, 1, 2]))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """Graph construction and replacement, normalised operators, constant matrices."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.graph import Graph, Part, SparseMatrix, column_stochastic, row_stochastic, symmetric, undirected_edges
+from lopgpn_exp.graph import (
+    DenseMatrix,
+    Graph,
+    Part,
+    SparseMatrix,
+    column_stochastic,
+    row_stochastic,
+    symmetric,
+    undirected_edges,
+)
+from lopgpn_exp.graph.cache import load_or_compute
+from lopgpn_exp.threads import limit_cores
 
 
 def test_edges_become_undirected_without_loops_and_duplicates():
@@ -36,6 +51,15 @@ def test_stochastic_operators_sum_to_one_even_for_isolated_nodes(small_graph):
     assert abs(symmetric(small_graph) - symmetric(small_graph).T).max() == 0
 
 
+@pytest.mark.parametrize("operator", [row_stochastic, column_stochastic])
+def test_rows_of_stochastic_operators_have_descending_columns(small_graph, operator):
+    """Sums follow this order: another one changes the last bits of every published LOP-GPN and GPN (rw)."""
+    matrix = operator(small_graph)
+    rows = np.repeat(np.arange(300), np.diff(matrix.indptr))
+    assert (np.diff(matrix.indices)[np.diff(rows) == 0] < 0).all()
+    assert len(matrix.indices) > 600
+
+
 @pytest.mark.parametrize("rows_per_block", [2048, 7])  # one block, and five blocks of which the last is not full
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sparse_product_and_gradient_equal_dense_ones(dtype, rows_per_block, monkeypatch):
@@ -49,6 +73,20 @@ def test_sparse_product_and_gradient_equal_dense_ones(dtype, rows_per_block, mon
     expected = torch.autograd.grad((dense @ right * weights).sum(), right)[0]
     torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(SparseMatrix(matrix, dtype) @ right, dense @ right)
+
+
+def test_dense_product_in_blocks_equals_a_single_one(monkeypatch):
+    monkeypatch.setattr("lopgpn_exp.graph.matrix.ROWS_PER_TASK", 4)
+    generator = torch.Generator().manual_seed(0)
+    values, right = torch.randn(301, 20, generator=generator), torch.randn(20, 6, generator=generator)
+    single = DenseMatrix(values) @ right
+    monkeypatch.setattr("lopgpn_exp.graph.matrix.MANY_ROWS", 300)
+    right.requires_grad_()
+    with limit_cores(2):
+        product = DenseMatrix(values) @ right
+    torch.testing.assert_close(product, single)
+    weights = torch.randn(301, 6, generator=generator)
+    torch.testing.assert_close(torch.autograd.grad((product * weights).sum(), right)[0], values.T @ weights)
 
 
 def test_restricted_rows_give_the_same_product():
@@ -192,3 +230,20 @@ def test_invalid_replacements_are_rejected(build_graph, change, message):
 def test_parts_partition_the_nodes(small_graph):
     counts = [len(small_graph.nodes(part)) for part in Part]
     assert sum(counts) == small_graph.num_nodes
+
+
+def test_a_cached_result_is_computed_once_by_threads_that_start_together(tmp_path):
+    computed, barrier = [], Barrier(4)
+
+    def compute():
+        computed.append(1)
+        time.sleep(0.2)
+        return {"values": np.arange(3)}
+
+    def load(_):
+        barrier.wait()
+        return load_or_compute(tmp_path, "name", compute)["values"].tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(load, range(4))) == [[0, 1, 2]] * 4
+    assert len(computed) == 1

@@ -11,9 +11,10 @@ from numba.core.caching import CacheImpl
 
 from lopgpn_exp.data.datasets.synthetic import block_model
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.graph import Dispersion, ppr, ppr_matrix, row_stochastic, symmetric
+from lopgpn_exp.graph import Dispersion, Graph, ppr, ppr_matrix, row_stochastic, symmetric
 from lopgpn_exp.graph.compilation import compile_kernel
 from lopgpn_exp.graph.ppr import memory_bound_gib
+from lopgpn_exp.threads import limit_cores, limit_threads
 
 
 def permute(graph, order):
@@ -85,16 +86,45 @@ def test_renumbering_nodes_permutes_the_matrix(small_graph):
     np.testing.assert_allclose(renumbered[np.ix_(order, order)], original, atol=1e-12)
 
 
-def test_result_does_not_depend_on_blocks_or_threads(small_graph, monkeypatch):
+def test_result_does_not_depend_on_blocks_threads_or_cores(small_graph, monkeypatch):
     expected = dense_ppr(small_graph)
-    monkeypatch.setattr(ppr, "ROWS_PER_TASK", 7)
-    for threads in (1, 3):
+    for rows, threads, cores in ((7, 1, 1), (7, 3, 1), (2, 1, 3)):  # 150 blocks are distributed over all cores
+        monkeypatch.setattr(ppr, "ROWS_PER_TASK", rows)
         ppr._cache.clear()
-        torch.set_num_threads(threads)
-        try:
+        with limit_threads(threads), limit_cores(cores):
             np.testing.assert_array_equal(dense_ppr(small_graph), expected)
-        finally:
-            torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("scheme", ["recursion", "power"])
+def test_sums_follow_the_order_of_the_edges_to_the_bit(scheme):
+    """The same steps with a dict per row. The first node has 900 neighbours: its hash table is the largest."""
+    n, delta = 1000, 0.002
+    path, star = np.arange(n - 1), np.arange(1, 901)
+    edges = np.stack([np.concatenate([path, 0 * star]), np.concatenate([path + 1, star])])
+    graph = Graph.build(features=np.ones((n, 1)), edge_index=edges, labels=np.arange(n) % 2)
+    operator = row_stochastic(graph)
+    rows = [{i: 1.0} for i in range(n)]
+    for _ in range(3):
+        rows = [_pruned_row(operator, rows, i, delta * (1 - 1e-9), scheme) for i in range(n)]
+    result = ppr_matrix(graph, num_steps=3, prune_threshold=delta, scheme=scheme).scipy()
+    for i, row in enumerate(rows):
+        entries = slice(result.indptr[i], result.indptr[i + 1])
+        assert dict(zip(result.indices[entries].tolist(), result.data[entries].tolist(), strict=True)) == row
+        assert (np.diff(result.indices[entries]) > 0).all()
+
+
+def _pruned_row(operator, rows, i, threshold, scheme):
+    total: dict[int, float] = {}
+    for edge in range(operator.indptr[i], operator.indptr[i + 1]):
+        weight = (1 - 0.1) * float(operator.data[edge])
+        for column, value in rows[operator.indices[edge]].items():
+            total[column] = total.get(column, 0.0) + weight * value
+    for column, value in {i: 1.0}.items() if scheme == "recursion" else rows[i].items():
+        total[column] += 0.1 * value
+    pruned_mass = sum(value for value in total.values() if value < threshold)
+    kept = {column: value if value >= threshold else 0.0 for column, value in total.items()}
+    kept[i] += pruned_mass
+    return {column: kept[column] for column in sorted(kept) if kept[column] > 0}
 
 
 @pytest.mark.parametrize("scheme", ["recursion", "power"])
@@ -121,7 +151,7 @@ def test_isolated_node_keeps_its_own_opinion(small_graph):
 def test_disk_cache_is_used_and_damaged_files_are_recomputed(small_graph, tmp_path, delta, monkeypatch):
     ppr._cache.clear()
     first = dense_ppr(small_graph, prune_threshold=delta, cache_dir=tmp_path)
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*.npz")
     ppr._cache.clear()
     with monkeypatch.context() as patch:
         patch.setattr(ppr, "_compute", lambda *_: pytest.fail("computed again"))
@@ -135,7 +165,7 @@ def test_disk_cache_is_used_and_damaged_files_are_recomputed(small_graph, tmp_pa
     np.savez(file, **(arrays | {key: arrays[key] * 2}))  # a valid archive with changed content
     ppr._cache.clear()
     np.testing.assert_array_equal(dense_ppr(small_graph, prune_threshold=delta, cache_dir=tmp_path), first)
-    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+    assert [path.name for path in tmp_path.glob("*.npz")] == [file.name]
 
 
 def test_too_large_matrix_is_rejected_before_anything_is_allocated(small_graph):

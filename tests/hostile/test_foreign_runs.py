@@ -13,7 +13,8 @@ from tests.support.hostile import MARKER, damage, edit_checkpoint, edit_config
 from tests.support.user_code import MODULES, UserProject
 
 EVIL_MODULE = f"open({MARKER!r}, 'w').close()\n\nclass Evil:\n    pass\n"
-APPLYING = (["predict"], ["score"], ["explain", "0"], ["bounds"])  # the commands that apply the model of a run
+# The commands that apply the model of a run. Without another graph, score only reads the run's own table.
+APPLYING = (["predict"], ["score", "--graph", "nodes.csv"], ["explain", "0"], ["bounds"])
 TARGETS = [
     ("dataset", {"_target_": "os.system", "command": f"touch {MARKER}"}),
     ("dataset", {"_target_": "lopgpn_exp.commands.dispatch.os.system", "command": f"touch {MARKER}"}),
@@ -82,6 +83,9 @@ def test_looking_at_a_run_imports_nothing_that_it_names(command, foreign):
     for words in (["results"], ["compare", foreign.name, foreign.name], ["results", "--pack", "x.zip"]):
         assert command(*words)[0] in (0, 2)
         assert not Path(MARKER).exists()
+    code, out, _ = command("score", foreign.name)
+    assert (code, Path(MARKER).exists()) == (0, False)
+    assert "labelled nodes" in out
 
 
 def test_reproduction_imports_nothing_that_a_run_names(foreign, tmp_path, monkeypatch):

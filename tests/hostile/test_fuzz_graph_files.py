@@ -56,7 +56,7 @@ def is_graph(graph: Any) -> None:
     """Check everything that training relies on."""
     assert isinstance(graph, Graph)
     assert graph.features.dtype == torch.float32
-    assert bool(torch.isfinite(graph.features).all())
+    assert bool(torch.isfinite(graph.features.to_dense()).all())
     if graph.edge_index.numel():
         assert 0 <= int(graph.edge_index.min()) <= int(graph.edge_index.max()) < graph.num_nodes
     assert -1 <= int(graph.labels.min()) <= int(graph.labels.max()) < graph.num_classes

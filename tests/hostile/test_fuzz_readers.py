@@ -16,12 +16,11 @@ import pandas as pd
 import pytest
 import torch
 
-from lopgpn_exp.evaluation.trust import Limits
+from lopgpn_exp.evaluation.trust import Limits, fit_validation_limits
 from lopgpn_exp.paper.runs_file import StoredRuns, load_runs
 from lopgpn_exp.records import RunResult
 from lopgpn_exp.runs.checkpoint import load_model
 from lopgpn_exp.runs.checksums import write_checksums
-from lopgpn_exp.runs.prediction import fit_validation_limits
 from lopgpn_exp.runs.saved_run import SavedRun
 from lopgpn_exp.runs.sweep_folder import label_variants, read_sweep
 from lopgpn_exp.runs.table import curves_table, results_table

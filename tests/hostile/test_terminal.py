@@ -10,8 +10,7 @@ from rich.text import Text
 
 from lopgpn_exp.commands import main
 from lopgpn_exp.errors import InputError, printable
-from lopgpn_exp.report.console import Console
-from lopgpn_exp.report.terminal import new_table, print_table
+from lopgpn_exp.report.console import Console, new_table, print_table
 from tests.support import TINY
 from tests.support.random_runs import save_example_runs
 from tests.support.tables import write_tables

@@ -1,5 +1,6 @@
 """Every model config keeps the contract of `lopgpn_exp.testing`; a new model needs one entry in `POSTERIORS`."""
 
+import dataclasses
 from functools import cache
 
 import pytest
@@ -13,6 +14,7 @@ from lopgpn_exp.models import APPNP, GPN, LOPGPN
 from lopgpn_exp.posterior import Categorical, Dirichlet, DirichletMixture, GaussianSimplex
 from lopgpn_exp.targets import import_target
 from lopgpn_exp.testing import CHECKS, CheckReport, CheckSettings, ModelUnderTest, Status, run_checks
+from lopgpn_exp.testing.model_under_test import easy_graph
 from lopgpn_exp.training import ClosedFormClassification, NodeClassification, get_module_class
 from tests.support import SMALL, compose
 
@@ -54,7 +56,7 @@ def test_every_model_config_has_an_entry():
 @for_each_model
 def test_every_model_passes_every_check_of_its_kind(name, check):
     names = [result.name for result in report(name).results]
-    gradient_only = {"different_seed", "node_subset", "other_graphs", "node_loss"}
+    gradient_only = {"different_seed", "node_subset", "sparse_features", "other_graphs", "node_loss"}
     assert (check in names) == (check not in ({"feature_access"} if name in GRADIENT else gradient_only))
     if check in names:
         report(name)[check].raise_on_failure()
@@ -97,9 +99,30 @@ def test_sparse_and_dense_features_give_the_same_predictions(small_graph, monkey
         model = GPN(num_features=12, num_classes=3)
     results = []
     for density in (0.0, 1.1):
-        monkeypatch.setattr(base, "SPARSE_FEATURES_BELOW", density)
+        monkeypatch.setattr(base, "SPARSE_BELOW", density)
         results.append(model.predict(sparse_features).alpha)
     torch.testing.assert_close(results[0], results[1])
+
+
+# The first layer of a gradient model is dense or sparse, depending on how many features the threshold leaves.
+@pytest.mark.parametrize(
+    ("name", "threshold"), [*((name, 1.5) for name in POSTERIORS), *((name, 0.0) for name in GRADIENT)]
+)
+def test_the_layout_of_the_features_does_not_change_a_bit(name, threshold, small_graph):
+    dense = small_graph.replace(features=small_graph.features.masked_fill(small_graph.features < threshold, 0))
+    sparse = dense.replace(features=dense.features.to_sparse_csr())
+    models = [subject(name).fit(graph, epochs=3) for graph in (dense, sparse)]
+    first, second = (model.predict(graph) for model, graph in zip(models, (dense, sparse), strict=True))
+    assert torch.equal(first.mean, second.mean)
+    assert all(torch.equal(first.measure(measure), second.measure(measure)) for measure in first.measures)
+
+
+@pytest.mark.parametrize("name", ["lop_gpn", "gkde"])
+def test_the_contract_is_kept_on_a_graph_with_sparse_features(name):
+    graph = easy_graph()
+    graph = graph.replace(features=graph.features.masked_fill(graph.features < 0.5, 0).to_sparse_csr())
+    settings = dataclasses.replace(SETTINGS[name], graph=graph, accuracy=0.6)
+    run_checks(ModelUnderTest.from_config(name, settings=settings)).raise_on_failure()
 
 
 @for_each_gradient_model

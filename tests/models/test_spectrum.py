@@ -130,7 +130,7 @@ def test_a_solver_that_does_not_converge_raises_an_error(monkeypatch: pytest.Mon
 def test_the_cache_depends_on_edges_only_and_survives_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of(NETWORKS["grid"])
     first = laplacian_spectrum(graph, num_eigenpairs=10, cache_dir=tmp_path)
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*.npz")
     with monkeypatch.context() as patch:
         patch.setattr(spectrum, "_compute", lambda *_: pytest.fail("computed again"))
         again = laplacian_spectrum(graph.replace(features=torch.zeros(225, 1)), num_eigenpairs=10, cache_dir=tmp_path)
@@ -139,4 +139,4 @@ def test_the_cache_depends_on_edges_only_and_survives_damage(tmp_path: Path, mon
     repaired = laplacian_spectrum(graph, num_eigenpairs=10, cache_dir=tmp_path)
     assert np.array_equal(first.vectors, repaired.vectors)
     laplacian_spectrum(graph, num_eigenpairs=11, cache_dir=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("*.npz"))) == 2

@@ -232,7 +232,7 @@ def test_the_readme_can_be_followed_and_its_claims_hold(follow, tmp_path):
     assert distrusted[True] == pytest.approx(int(claim[1]), abs=4)
     assert distrusted[False] == pytest.approx(int(claim[2]), abs=25)
     assert "('tu', 'au', 'eu', 'eu_pc', 'eu_so', 'lconf')" in reader.outputs["from lopgpn_exp import Experiment"]
-    assert "19 checks: 19 passed" in reader.outputs["check mine --config-dir conf"]
+    assert "20 checks: 20 passed" in reader.outputs["check mine --config-dir conf"]
     assert "own prediction  confidence" in reader.outputs["explain lop_gpn-custom scan-0899"]
     results = load_results("outputs", model="mine")
     assert set(zip(results["scenario"], results["split"], strict=True)) == {("none", 0), ("none", 1)}

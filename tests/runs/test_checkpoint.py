@@ -1,8 +1,13 @@
 """Evaluating a given checkpoint: only one of the planned model, trained on the same graph, is accepted."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.models.checkpoint_file import build_model, read_checkpoint
+from lopgpn_exp.training import load_module
 from tests.support import run_tiny
 
 
@@ -16,6 +21,20 @@ def test_checkpoint_can_be_evaluated(clean, tmp_path):
     direct = run_tiny(tmp_path, "ood=gaussian")
     assert other.result.metrics == direct.result.metrics
     assert not (tmp_path / "elsewhere" / "trainings").exists()
+
+
+def test_model_is_the_one_that_lightning_would_load(clean):
+    path = clean.folder / "model.ckpt"
+    checkpoint = read_checkpoint(path.read_bytes())
+    expected = load_module(path, model_class=checkpoint.model_class).model.state_dict()
+    state = build_model(checkpoint).state_dict()
+    assert list(state) == list(expected)
+    assert all(torch.equal(state[key], expected[key]) for key in expected)
+    for key in ("model.more", "more"):  # neither unknown nor missing weights pass
+        with pytest.raises((RuntimeError, ValueError), match="more"):
+            build_model(replace(checkpoint, state=checkpoint.state | {key: torch.zeros(1)}))
+    with pytest.raises(RuntimeError, match="Missing"):
+        build_model(replace(checkpoint, state={}))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 from lopgpn_exp import training
 from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.evaluation import tabulate_predictions
+from lopgpn_exp.evaluation.evaluate import tabulate_predictions
 from lopgpn_exp.runs import checkpoint
 from lopgpn_exp.runs.checksums import write_checksums
 from lopgpn_exp.runs.execute import run

@@ -5,6 +5,7 @@ import pytest
 
 from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.config.schema import KEYS_WITHOUT_EFFECT, LABEL_IGNORED_KEYS, flatten
+from lopgpn_exp.models import GPN
 from lopgpn_exp.runs.execute import LocatedRun, locate_run
 from lopgpn_exp.runs.sweep_folder import label_variants
 from lopgpn_exp.seeds import derive_seed
@@ -54,6 +55,14 @@ def test_ids_of_the_reproduced_runs_are_unchanged(real_data, published_ids, monk
 
 def test_id_of_the_default_run_is_unchanged():
     assert locate().run_id == "lop_gpn-digits-s0-i0-none-500cb89095"
+
+
+def test_numerics_version_of_a_model_changes_its_ids_and_those_of_no_other_model(monkeypatch):
+    before = {name: locate(f"model={name}", *TINY).training_id for name in ("gpn_sym", "appnp")}
+    monkeypatch.setattr(GPN, "numerics_version", 99)
+    after = {name: locate(f"model={name}", *TINY).training_id for name in ("gpn_sym", "appnp")}
+    assert before["gpn_sym"] != after["gpn_sym"]
+    assert before["appnp"] == after["appnp"]
 
 
 def test_training_seeds_are_unchanged():

@@ -5,7 +5,8 @@ import shutil
 import pandas as pd
 
 from lopgpn_exp.data.files import custom_graph
-from lopgpn_exp.runs.prediction import fit_validation_limits, least_trusted, predict_run
+from lopgpn_exp.evaluation.trust import fit_validation_limits
+from lopgpn_exp.runs.prediction import least_trusted, predict_run
 from lopgpn_exp.runs.saved_run import SavedRun
 
 

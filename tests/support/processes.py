@@ -14,7 +14,10 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-HEAVY = ("torch", "pytorch_lightning", "mlflow", "pandas", "sklearn", "scipy.stats", "matplotlib", "torch_geometric")
+HEAVY = (
+    *("torch", "torch._dynamo", "torch_geometric", "pytorch_lightning", "mlflow", "matplotlib"),
+    *("pandas", "sklearn", "scipy.stats", "scipy.signal", "numba"),
+)
 # Runs the package as `python -m` does, and prints in the end which of the libraries it imported.
 PROBE = """
 import atexit, runpy, sys

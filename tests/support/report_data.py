@@ -14,7 +14,7 @@ from torch import Tensor
 from lopgpn_exp.data.datasets.synthetic import block_model
 from lopgpn_exp.data.scenarios import bernoulli, leave_out_classes
 from lopgpn_exp.data.splits import random_split
-from lopgpn_exp.evaluation import Evaluation, evaluate
+from lopgpn_exp.evaluation.evaluate import Evaluation, evaluate
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.posterior import Categorical, Dirichlet, Posterior
 from lopgpn_exp.records import RunResult

@@ -45,7 +45,7 @@ class ValidModel(GradientModel):
         return features if nodes is None else features[nodes]
 
     def input_features(self, graph: Graph) -> Tensor:
-        return graph.features
+        return graph.features.to_dense()
 
     def forward(self, prepared: Any) -> Any:
         return Dirichlet(1 + self.evidence(prepared))
@@ -55,6 +55,11 @@ class ValidModel(GradientModel):
 
     def node_loss(self, posterior: Dirichlet, labels: Tensor) -> Tensor:
         return posterior.expected_cross_entropy(labels)
+
+
+class ReadsDenseFeatures(ValidModel):
+    def input_features(self, graph):
+        return graph.features.abs()
 
 
 class NeedsManyFeatures(ValidModel):
@@ -207,7 +212,7 @@ class UnusedNumpyDraw(ValidModel):
 
 class LabelsAsFeatures(ValidModel):
     def input_features(self, graph):
-        return graph.features + nn.functional.one_hot(graph.labels, graph.num_features)
+        return graph.features.to_dense() + nn.functional.one_hot(graph.labels, graph.num_features)
 
 
 class PriorFromAllLabels(ValidModel):
@@ -236,12 +241,12 @@ class PriorFromValidationLabels(PriorFromAllLabels):
 
 class OODMarksAsFeatures(ValidModel):
     def input_features(self, graph):
-        return graph.features + graph.is_ood[:, None]
+        return graph.features.to_dense() + graph.is_ood[:, None]
 
 
 class ClampsFeaturesInPlace(ValidModel):
     def input_features(self, graph):
-        return graph.features.clamp_(-1, 1)
+        return graph.features.to_dense().clamp_(-1, 1)
 
 
 class SortsNodeSubset(ValidModel):
@@ -251,13 +256,13 @@ class SortsNodeSubset(ValidModel):
 
 class PositionsAsFeatures(ValidModel):
     def input_features(self, graph):
-        return graph.features + torch.linspace(0, 1, graph.num_nodes)[:, None]
+        return graph.features.to_dense() + torch.linspace(0, 1, graph.num_nodes)[:, None]
 
 
 class DividesByLargestDegree(ValidModel):
     def input_features(self, graph):
         degree = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes)
-        return graph.features + (degree / degree.max())[:, None]
+        return graph.features.to_dense() + (degree / degree.max())[:, None]
 
 
 class PriorAsAttribute(ValidModel):
@@ -282,7 +287,7 @@ class PathInExtraState(ValidModel):
 class CachesFeaturesByEdges(ValidModel):
     def input_features(self, graph):
         self.cache = getattr(self, "cache", {})
-        return self.cache.setdefault(graph.structure_fingerprint, graph.features)
+        return self.cache.setdefault(graph.structure_fingerprint, graph.features.to_dense())
 
 
 class MeanLoss(ValidModel):
@@ -309,7 +314,7 @@ class FitsAllLabels(GKDE):
 class FitsFeatures(GKDE):
     def fit_nodes(self, data):
         alpha = super().fit_nodes(data)["alpha"]
-        return {"alpha": alpha + data.graph.features.abs().mean(dim=1, keepdim=True)}
+        return {"alpha": alpha + data.graph.features.to_dense().abs().mean(dim=1, keepdim=True)}
 
 
 class FitAsAttribute(GKDE):
@@ -348,6 +353,7 @@ DEFECTS = {
     ClampsFeaturesInPlace: ("graph_unchanged", "graph.features has changed"),
     SortsNodeSubset: ("node_subset", "from its value predicted with all nodes"),
     PositionsAsFeatures: ("node_permutation", "from its value before the permutation"),
+    ReadsDenseFeatures: ("sparse_features", "test_contract.py, line"),
     DividesByLargestDegree: ("no_edges", "is nan"),
     PriorAsAttribute: ("checkpoint", "a new model with the same state_dict predicts something else"),
     PathInExtraState: ("checkpoint", "weights_only"),
@@ -504,12 +510,12 @@ def test_the_command_prints_results_and_counts(command, config_dir):
     code, out, _ = command("check", "mine", "--config-dir", str(config_dir))
     assert code == 0
     assert "  passed   node_permutation" in out
-    assert out.endswith("19 checks: 19 passed\n")
+    assert out.endswith("20 checks: 20 passed\n")
     code, out, _ = command("check", f"{__name__}.WithPosterior", "posterior=NegativeEU", "--skip", "learning=no time")
     assert code == 1
     assert "  FAILED   measures" in out
     assert "no time" in out
-    assert out.endswith("19 checks: 16 passed, 1 failed, 1 not run, 1 skipped\n")
+    assert out.endswith("20 checks: 17 passed, 1 failed, 1 not run, 1 skipped\n")
 
 
 @pytest.mark.parametrize(

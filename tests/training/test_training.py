@@ -16,8 +16,9 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
 from lopgpn_exp.models import APPNP, GKDE, GPN
 from lopgpn_exp.training import NodeClassification, fit, load_module
-from lopgpn_exp.training.callbacks import BestState, History, _thin
-from lopgpn_exp.training.fit import _build_trainer, _prepare_batch, _run_trainer, _warm_up
+from lopgpn_exp.training.epoch_loop import EpochLoop
+from lopgpn_exp.training.fit import _prepare_batch, _train, _warm_up
+from lopgpn_exp.training.history import MAX_POINTS, thin_points
 
 
 def options(graph):
@@ -35,37 +36,64 @@ class ScriptedValidation(NodeClassification):
 
     val_values = (3.0, 2.0, 2.5, 2.0, 9.0, 0.0)
 
-    def validation_step(self, batch, _=0):
-        self.val_cross_entropy = self.val_values[self.trainer.current_epoch]
+    def validate(self, batch):
+        assert not self.model.training
+        assert not torch.is_grad_enabled()
         self.weights = [*getattr(self, "weights", []), self.model.encoder.latent.weight.detach().clone()]
+        return self.val_values[len(self.weights) - 1]
+
+
+def train_scripted(graph, seconds_per_run=EpochLoop.SECONDS_PER_RUN, **options_of_loop):
+    """Return the module and the loop of a training with scripted validation values."""
+    torch.manual_seed(0)
+    module = ScriptedValidation(model_class="lopgpn_exp.models.GPN", model_options=options(graph))
+    module.model.observe(graph.labels[graph.nodes(Part.TRAIN)])
+    batches = [_prepare_batch(module.model, graph, part, None) for part in (Part.TRAIN, Part.VAL)]
+    loop = EpochLoop(*batches, **options_of_loop)
+    loop.SECONDS_PER_RUN = seconds_per_run
+    _train(module, loop, "cpu")
+    loop.restore_best(module)
+    return module, loop
 
 
 def test_training_stops_after_patience_and_restores_the_best_state(small_graph):
     """3, 2, 2.5, 2, 9 with patience 3: the second is best, an equal value is no improvement, and there is no sixth."""
-    module = ScriptedValidation(model_class="lopgpn_exp.models.GPN", model_options=options(small_graph))
-    module.model.observe(small_graph.labels[small_graph.nodes(Part.TRAIN)])
-    best, history = BestState(patience=3), History(first_epoch=5)
-    batches = [_prepare_batch(module.model, small_graph, part, None) for part in (Part.TRAIN, Part.VAL)]
-    _run_trainer(_build_trainer("cpu", max_epochs=100, callbacks=[best, history]), module, *batches)
-    assert len(module.weights) == 5
-    assert (best.best, best.best_epoch) == (2.0, 1)
+    module, loop = train_scripted(small_graph, max_epochs=100, patience=3, first_epoch=5)
+    assert len(module.weights) == loop.num_epochs == 5
+    assert (loop.best, loop.best_epoch) == (2.0, 2)
     assert torch.equal(module.model.encoder.latent.weight, module.weights[1])
     assert not torch.equal(module.weights[1], module.weights[4])
-    points = history.points()
+    points = loop.history.points()
     assert points["training/val_nll"] == [[6, 3.0], [7, 2.0], [8, 2.5], [9, 2.0], [10, 9.0]]  # after 5 warm-up epochs
     assert [epoch for epoch, _ in points["training/loss"]] == [6, 7, 8, 9, 10]
     assert points["training/loss"][-1][1] == module.train_loss
+
+
+def test_validations_every_second_epoch_count_for_the_patience(small_graph):
+    _, loop = train_scripted(small_graph, max_epochs=100, patience=3, validate_every=2)
+    assert loop.num_epochs == 10
+    assert loop.best_epoch == 4
+    assert loop.history.points()["training/val_nll"][0] == [2, 3.0]
+
+
+def test_the_number_of_epochs_per_lightning_step_changes_no_bit(small_graph):
+    (one, loop), (many, other) = (
+        train_scripted(small_graph, seconds, max_epochs=4, patience=9) for seconds in (0.0, 60.0)
+    )
+    assert loop.history.points() == other.history.points()
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, many.state_dict()[name]), name
 
 
 @given(length=st.integers(1, 900), lowest=st.integers(0, 899))
 def test_thinned_history_contains_its_first_last_and_lowest_point(length, lowest):
     lowest %= length
     points = [[epoch, 0.0 if epoch == lowest else 1.0] for epoch in range(length)]
-    thinned = _thin(points, History.MAX_POINTS)
-    assert len(thinned) <= History.MAX_POINTS
+    thinned = thin_points(points, MAX_POINTS)
+    assert len(thinned) <= MAX_POINTS
     assert all(point in thinned for point in (points[0], points[-1], points[lowest]))
     assert thinned == sorted(thinned)
-    assert max(b[0] - a[0] for a, b in pairwise(thinned + thinned[-1:])) <= math.ceil(length / (History.MAX_POINTS - 2))
+    assert max(b[0] - a[0] for a, b in pairwise(thinned + thinned[-1:])) <= math.ceil(length / (MAX_POINTS - 2))
 
 
 def test_warm_up_changes_only_the_flow(small_graph):
@@ -97,16 +125,16 @@ def test_loss_is_summed_for_gpn_and_averaged_for_appnp(small_graph):
         batch = _prepare_batch(module.eval().model, small_graph, Part.TRAIN, None)
         per_node = module.model.node_loss(module.model(batch.prepared), batch.labels)
         assert len(per_node) == 60
-        assert module.training_step(batch).item() == pytest.approx(per_node.sum().item() / factor, rel=1e-5)
+        assert module.compute_loss(batch).item() == pytest.approx(per_node.sum().item() / factor, rel=1e-5)
 
 
 def test_validation_value_is_the_mean_cross_entropy_of_validation_nodes(small_graph):
     module = gpn_module(small_graph).eval()
     batch = _prepare_batch(module.model, small_graph, Part.VAL, None)
-    module.validation_step(batch)
+    value = module.validate(batch)
     nodes = small_graph.nodes(Part.VAL)
     mean = module.model.predict(small_graph).mean[nodes, small_graph.labels[nodes]]
-    assert module.val_cross_entropy == pytest.approx(-mean.log().mean().item(), rel=1e-5)
+    assert value == module.val_cross_entropy == pytest.approx(-mean.log().mean().item(), rel=1e-5)
 
 
 def test_diverged_training_names_node_class_and_layer(small_graph):
@@ -114,7 +142,7 @@ def test_diverged_training_names_node_class_and_layer(small_graph):
     module.model.encoder.latent.bias.data[3] = math.nan
     batch = _prepare_batch(module.model, small_graph, Part.TRAIN, None)
     with pytest.raises(InputError, match=r"loss of node \d+ \(class \d\) is nan.*encoder.latent.bias"):
-        module.training_step(batch)
+        module.compute_loss(batch)
 
 
 def test_first_layer_with_a_nan_output_is_named(small_graph):
@@ -122,7 +150,7 @@ def test_first_layer_with_a_nan_output_is_named(small_graph):
     module.model.encoder.latent.register_forward_hook(lambda *_: torch.full((300, 16), math.nan))
     batch = _prepare_batch(module.model, small_graph, Part.TRAIN, None)
     with pytest.raises(InputError, match=r"first layer with such an output is encoder.latent"):
-        module.training_step(batch)
+        module.compute_loss(batch)
 
 
 @pytest.mark.parametrize("part", [Part.TRAIN, Part.VAL])

@@ -8,7 +8,7 @@ import gzip
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +20,8 @@ from lopgpn_exp.errors import InputError
 DELIMITERS = ",;\t"
 SAMPLE_BYTES = 2**20  # the number of rows is estimated from this many bytes, or more if rows are longer
 BLOCK_BYTES = 2**26  # longest header or row; small blocks of many columns would be slow
+STREAM_BYTES = 2**23  # of text that are parsed at a time; as numbers, they take four times as much if most are zero
+DENSITY_CHARS = 2**18  # from which the share of zeros is estimated
 MAX_UNPACKED_BYTES = 2**31
 GZIP_MARK = b"\x1f\x8b"
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -58,28 +60,42 @@ class CsvFile:
 
     def read(self, columns: Sequence[str], *, text_columns: Sequence[str]) -> pa.Table:
         """Read some columns; `text_columns` are not parsed as numbers, since the id 007 is not 7."""
-        texts = dict.fromkeys(text_columns, pa.string())
         try:
-            try:
-                return self._parse(columns, dict.fromkeys(columns, pa.float64()) | texts)
-            except pa.ArrowInvalid:  # some column is true or false, or not a number: infer the types, ten times slower
-                return self._parse(columns, texts)
+            with self._open() as stream:
+                return pv.read_csv(
+                    stream, *self._options(columns, dict.fromkeys(text_columns, pa.string()), BLOCK_BYTES)
+                )
         except (pa.ArrowInvalid, UnicodeError) as error:
             if isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
                 raise _encoding_error() from None
             raise
 
-    def _parse(self, columns: Sequence[str], types: dict[str, pa.DataType]) -> pa.Table:
-        convert_options = pv.ConvertOptions(
-            column_types=types, include_columns=list(columns), null_values=["", "NA", "NaN", "nan"]
+    def stream(self, columns: Sequence[str], *, text_columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield rows in blocks, ten times faster than `read`, because all other columns are parsed as numbers.
+
+        Raises:
+            pa.ArrowInvalid: if a column is true or false, or not a number.
+        """
+        types = dict.fromkeys(columns, pa.float64()) | dict.fromkeys(text_columns, pa.string())
+        with self._open() as stream, pv.open_csv(stream, *self._options(columns, types, STREAM_BYTES)) as reader:
+            yield from reader
+
+    def sample_density(self, columns: Sequence[str]) -> float:
+        """Return the share of cells that are not zero at the beginning of the file, whatever their column."""
+        text, line_ends, _ = self._read_sample()
+        sample = text[line_ends[0] : line_ends[0] + DENSITY_CHARS]
+        num_cells = sample.count(self._delimiter) + len(LINE_END.findall(sample))
+        zeros = re.findall(rf"(?<![^{self._delimiter}\r\n])0(?:\.0*)?(?=[{self._delimiter}\r\n])", sample)
+        return 1 - len(zeros) / max(num_cells, 1)
+
+    def _options(
+        self, columns: Sequence[str], types: dict[str, pa.DataType], block_size: int
+    ) -> tuple[pv.ReadOptions, pv.ParseOptions, pv.ConvertOptions]:
+        return (
+            pv.ReadOptions(encoding=self._encoding, block_size=block_size),
+            pv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            pv.ConvertOptions(column_types=types, include_columns=list(columns), null_values=["", "NA", "NaN", "nan"]),
         )
-        with self._open() as stream:
-            return pv.read_csv(
-                stream,
-                pv.ReadOptions(encoding=self._encoding, block_size=BLOCK_BYTES),
-                pv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-                convert_options,
-            )
 
     def _open(self) -> pa.NativeFile:
         return pa.BufferReader(self._source) if isinstance(self._source, bytes) else pa.OSFile(str(self._source))

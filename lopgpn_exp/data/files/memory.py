@@ -20,6 +20,11 @@ def estimate_feature_bytes(num_nodes: int, num_features: int) -> int:
     return 32 * num_nodes * num_features
 
 
+def estimate_sparse_bytes(num_nodes: int, num_entries: int) -> int:
+    """Return an upper estimate of the memory for sparse features: four copies of 12 bytes per non-zero value."""
+    return 48 * num_entries + 32 * num_nodes
+
+
 def check_num_features(num_features: int) -> None:
     """Raise an InputError if there are more features than a model can have weights for."""
     if num_features > MAX_FEATURES:
@@ -39,15 +44,15 @@ def check_num_columns(num_columns: int) -> None:
         )
 
 
-def check_memory(path: Path, content: str, num_bytes: int, *, limit_gib: float | None) -> None:
+def check_memory(source: Path | str, content: str, num_bytes: int, *, limit_gib: float | None) -> None:
     """Raise an InputError if reading a file can take more than `limit_gib` (None: the free memory of this machine)."""
     if num_bytes > LOG_ABOVE:
-        log.info("Reading %s: %s, up to %.1f GiB", path, content, num_bytes / GIB)
+        log.info("Reading %s: %s, up to %.1f GiB", source, content, num_bytes / GIB)
     limit = _read_free_bytes() if limit_gib is None else limit_gib * GIB
     if limit is not None and num_bytes > limit:
         reason = "which is free on this machine" if limit_gib is None else "which is memory_limit_gib"
         raise InputError(
-            f"reading {path} ({content}) can take {num_bytes / GIB:.2f} GiB",
+            f"reading {source} ({content}) can take {num_bytes / GIB:.2f} GiB",
             expected=f"at most {limit / GIB:.2f} GiB, {reason}: use fewer features, or raise the limit",
             parameter="memory_limit_gib",
             suggestion=round(num_bytes / GIB + 0.1, 1),

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from lopgpn_exp.data.files.memory import check_memory, check_num_features, estimate_feature_bytes
+from lopgpn_exp.data.files.memory import check_memory, check_num_features, estimate_sparse_bytes
 from lopgpn_exp.data.files.raw_graph import RawGraph, name_labels
 from lopgpn_exp.data.safe_load import check_archive, wrap_read_errors
 from lopgpn_exp.data.zip_checks import check_array_sizes, check_checksums, read_content_size
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph.features import compact
 
 REQUIRED = (
     *(f"{kind}_{part}" for kind in ("adj", "attr") for part in ("data", "indices", "indptr", "shape")),
@@ -33,11 +34,10 @@ def read_npz_file(path: Path, *, memory_limit_gib: float | None) -> RawGraph:
         arrays = _read_arrays(path, expected, memory_limit_gib)
         check_archive(arrays)
         num_nodes, num_features = arrays["attr_shape"].tolist()
-        num_values = len(arrays["attr_indices"]) + len(arrays["adj_indices"])
-        num_bytes = estimate_feature_bytes(num_nodes, num_features) + 32 * num_values
+        check_num_features(num_features)
+        num_bytes = estimate_sparse_bytes(num_nodes, len(arrays["attr_indices"])) + 32 * len(arrays["adj_indices"])
         content = f"{num_nodes:,} nodes with {num_features:,} features"
         check_memory(path, content, num_bytes, limit_gib=memory_limit_gib)
-        check_num_features(num_features)
         return _parse_arrays(arrays, num_nodes, num_features)
 
 
@@ -71,7 +71,7 @@ def _parse_arrays(arrays: Mapping[str, np.ndarray], num_nodes: int, num_features
     classes = None if class_names is None else tuple(map(str, class_names))
     return RawGraph(
         ids=np.arange(num_nodes) if ids is None else ids,
-        features=features.toarray(),
+        features=compact(features),
         feature_names=tuple(map(str, range(num_features) if feature_names is None else feature_names)),
         edges=np.stack([edges.row, edges.col]).astype(np.int64),
         labels=name_labels(labels.tolist(), classes),

@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lopgpn_exp.data.files.memory import check_memory, check_num_features, estimate_feature_bytes
+from lopgpn_exp.data.files.memory import check_memory, check_num_features, estimate_feature_bytes, estimate_sparse_bytes
 from lopgpn_exp.data.files.raw_graph import RawGraph, name_labels
 from lopgpn_exp.data.safe_load import allow_pyg_data, wrap_read_errors
+from lopgpn_exp.data.scaling import RawMatrix
 from lopgpn_exp.data.zip_checks import check_checksums, read_content_size
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
+from lopgpn_exp.graph.features import compact, to_canonical, to_scipy
 
 MASKS = {"train_mask": Part.TRAIN, "val_mask": Part.VAL, "test_mask": Part.TEST}
 MAX_EXPANDED_BYTES = 2**26
@@ -45,9 +47,12 @@ def _check_tensors(path: Path, data: Any, limit_gib: float | None) -> None:
         tensor = _get_tensor(data, name)
         if tensor is None:
             continue
-        num_bytes = estimate_feature_bytes(tensor.numel(), 1)
+        is_dense = tensor.layout is torch.strided
+        num_bytes = (
+            estimate_feature_bytes(tensor.numel(), 1) if is_dense else estimate_sparse_bytes(len(tensor), tensor._nnz())
+        )
         check_memory(path, f"{name} of shape {tuple(tensor.shape)}", num_bytes, limit_gib=limit_gib)
-        is_expanded = tensor.layout is torch.strided and tensor.nbytes > tensor.untyped_storage().nbytes()
+        is_expanded = is_dense and tensor.nbytes > tensor.untyped_storage().nbytes()
         if is_expanded and tensor.nbytes > MAX_EXPANDED_BYTES:
             raise InputError(
                 f"{name} of shape {tuple(tensor.shape)} repeats the same few values",
@@ -84,7 +89,7 @@ def parse_pyg_data(data: Any) -> RawGraph:
         )
     return RawGraph(
         ids=np.arange(num_nodes) if ids is None else _convert_ids(ids, num_nodes),
-        features=_to_dense(x).numpy(),
+        features=_convert_features(x),
         feature_names=tuple(map(str, range(num_features))) if feature_names is None else feature_names,
         edges=edge_index.to(torch.int64).numpy(),
         labels=_convert_labels(_get_tensor(data, "y"), num_nodes, classes),
@@ -111,11 +116,15 @@ def _get_tensor(data: Any, name: str) -> Tensor | None:
     return value
 
 
-def _to_dense(x: Tensor) -> Tensor:
-    dense = x if x.layout is torch.strided else x.to_dense()
-    if dense.is_complex():
+def _convert_features(x: Tensor) -> RawMatrix:
+    if x.is_complex():
         raise InputError(f"x is {x.dtype}", expected="real numbers")
-    return dense.detach().to(torch.float64 if dense.dtype == torch.float64 else torch.float32)
+    if x.layout is torch.strided:
+        return x.detach().to(torch.float64 if x.dtype == torch.float64 else torch.float32).numpy()
+    try:
+        return compact(to_scipy(to_canonical(x)))
+    except ValueError as error:
+        raise InputError(f"x is an invalid sparse tensor: {error}", expected="a COO, CSR or CSC matrix") from None
 
 
 def _convert_ids(ids: Any, num_nodes: int) -> np.ndarray:

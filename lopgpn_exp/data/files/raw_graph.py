@@ -6,13 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 
-from lopgpn_exp.data.scaling import Scaling, column_statistics, scale_features
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.data.auto_scaling import ScalingChoice, choose_scaling
+from lopgpn_exp.data.files.memory import check_memory, estimate_feature_bytes
+from lopgpn_exp.data.scaling import RawMatrix, Scaling, column_statistics, scale_features
+from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.graph import Graph, Legend, Part
 
 MAX_NAME = 1000
@@ -23,6 +26,7 @@ class RawGraph:
     """A graph as read, nodes in the order of the file.
 
     Args:
+        features: a dense matrix or, if most values are zero, a sparse one in canonical form.
         edges: node indices as given: directed or not, repeated or not.
         labels: class name of each node, None where it is unknown; None if the file has no labels at all.
         part: `Part` of each node, if the file contains a split.
@@ -32,7 +36,7 @@ class RawGraph:
     """
 
     ids: Shaped[np.ndarray, " nodes"]
-    features: Float[np.ndarray, "nodes features"]
+    features: RawMatrix
     feature_names: tuple[str, ...]
     edges: Int[np.ndarray, "2 edges"]
     labels: list[str | None] | None
@@ -52,8 +56,13 @@ def name_labels(numbers: list[int], classes: Sequence[str] | None) -> list[str |
     return [None if number < 0 else str(number if classes is None else classes[number]) for number in numbers]
 
 
-def build_graph(raw: RawGraph, *, scaling: Scaling = "standard") -> Graph:
-    """Return a graph to train on: classes numbered in order, features scaled by their own statistics."""
+def build_graph(raw: RawGraph, *, scaling: Scaling = "auto", memory_limit_gib: float | None = None) -> Graph:
+    """Return a graph to train on: classes numbered in order, features scaled by their own statistics.
+
+    The legend of the graph holds the scaling that was chosen if `scaling` is `auto`.
+    """
+    is_valid = scaling in get_args(Scaling)
+    check_parameter("scaling", scaling, is_valid, expected=", ".join(get_args(Scaling)), suggestion="auto")
     _check_names(raw)
     labels = raw.labels or []
     classes = raw.classes or _sort_classes({name for name in labels if name is not None})
@@ -62,8 +71,10 @@ def build_graph(raw: RawGraph, *, scaling: Scaling = "standard") -> Graph:
             "no node has a label" if not classes else f"all labels are {classes[0]!r}",
             expected=f"labels of at least 2 classes, and {raw.unlabelled} where the class is unknown",
         )
-    shift, scale = column_statistics(raw.features) if scaling == "standard" else (None, None)
-    legend = Legend(raw.ids, classes, raw.feature_names, scaling, shift, scale, raw.unlabelled)
+    choice = ScalingChoice(scaling, "") if scaling != "auto" else choose_scaling(raw.features, raw.feature_names)
+    raw = _to_layout(raw, choice.scaling, memory_limit_gib)
+    shift, scale = column_statistics(raw.features) if choice.scaling == "standard" else (None, None)
+    legend = Legend(raw.ids, classes, raw.feature_names, choice.scaling, shift, scale, raw.unlabelled, choice.sentence)
     graph = _assemble(raw, legend, _number_labels(labels, classes), len(classes))
     if raw.part is None:
         return graph
@@ -85,13 +96,24 @@ def build_graph_like(raw: RawGraph, legend: Legend, *, num_classes: int) -> tupl
     were left out of training are out-of-distribution.
     """
     _check_names(raw)
-    raw = _reorder_features(raw, legend.features)
+    raw = _to_layout(_reorder_features(raw, legend.features), legend.scaling, None)
     labels = raw.labels or [None] * len(raw.ids)
     if new_classes := sorted({name for name in labels if name is not None} - set(legend.classes)):
         raw.notes.append(f"labels that the model does not know count as missing: {', '.join(new_classes[:5])}")
     numbers = _number_labels(labels, legend.classes)
     graph = _assemble(raw, replace(legend, nodes=raw.ids), numbers, num_classes)
     return graph if raw.part is None else graph.replace(part=torch.from_numpy(raw.part)), raw.notes
+
+
+def _to_layout(raw: RawGraph, scaling: str, memory_limit_gib: float | None) -> RawGraph:
+    """Return the graph with dense features if the scaling needs them and the memory suffices."""
+    if scaling != "standard" or isinstance(raw.features, np.ndarray):
+        return raw
+    num_nodes, num_features = raw.features.shape
+    content = f"{num_nodes:,} nodes with {num_features:,} features, without zeros after scaling 'standard'"
+    num_bytes = estimate_feature_bytes(num_nodes, num_features)
+    check_memory("the features", content, num_bytes, limit_gib=memory_limit_gib)
+    return replace(raw, features=raw.features.toarray())
 
 
 def _number_labels(labels: list[str | None], classes: tuple[str, ...]) -> torch.Tensor:

@@ -28,7 +28,7 @@ def custom_graph(
     *,
     path: str | None,
     edges: str | None = None,
-    scaling: Scaling = "standard",
+    scaling: Scaling = "auto",
     id_column: str = "id",
     label_column: str = "label",
     split_column: str = "split",
@@ -44,7 +44,7 @@ def custom_graph(
             `nodes` and `edges` as CSV or parquet.
         edges: the table of edges, if `path` is the table of nodes.
         scaling: `standard`: each column to mean 0 and standard deviation 1; `rows`: each row to sum 1 (counts, bag of
-            words); `none`: as in the file.
+            words); `none`: as in the file; `auto`: one of them, by what the features look like (`choose_scaling`).
         id_column, label_column, split_column, source_column, target_column: names of these columns in the tables.
             Labels and splits may be blank, and the split column may be missing.
         ignore: columns of the table of nodes that are not features.
@@ -52,7 +52,7 @@ def custom_graph(
     """
     columns = Columns(id_column, label_column, split_column, source_column, target_column, tuple(ignore or ()))
     raw = _read_raw_graph(path, edges, columns, memory_limit_gib=memory_limit_gib)
-    graph = build_graph(raw, scaling=scaling)
+    graph = build_graph(raw, scaling=scaling, memory_limit_gib=memory_limit_gib)
     log.info("%s", describe_graph(graph, source=str(path), notes=raw.notes))
     return graph
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
+from torch import Tensor
 
 from lopgpn_exp.errors import printable
 from lopgpn_exp.graph import Graph, Part, adjacency_matrix
+from lopgpn_exp.graph.features import is_sparse, sum_rows, to_scipy
 
 FEW_LABELS = 10  # per class
 MAX_SHOWN = 60  # characters of a class name
@@ -19,7 +21,6 @@ MISSING_LABELS = {
     *("unlabelled", "unlabeled", "no label", "not available", "unspecified"),
 }
 SIGN_CLASSES = {"-1", "1"}  # the usual labels of two classes
-SPARSE_SHARE = 0.5  # share of zeros above which non-negative features look like counts
 
 
 class Structure:
@@ -35,6 +36,8 @@ def describe_graph(graph: Graph, *, source: str, notes: Sequence[str] = ()) -> s
     """Return a description of a few lines: counts, notes and warnings."""
     structure = Structure(graph)
     lines = [f"Read {source}", *(f"  {line}" for line in _describe_counts(graph, structure))]
+    if graph.legend is not None and graph.legend.scaling_note:
+        lines.append(f"  {graph.legend.scaling_note}")
     lines += [f"  note: {note}" for note in notes]
     lines += [f"  WARNING: {warning}" for warning in find_warnings(graph, structure)]
     return printable("\n".join(lines))
@@ -115,21 +118,19 @@ def _edge_warnings(graph: Graph, structure: Structure) -> Iterator[str]:
 
 
 def _feature_warnings(graph: Graph) -> Iterator[str]:
-    features = graph.features.numpy()
-    if num_constant := int((features == features[:1]).all(axis=0).sum()):
+    if num_constant := _count_constant_columns(graph.features):
         yield f"{num_constant:,} feature columns are constant"
-    if graph.legend is not None and graph.legend.scaling == "standard" and _looks_like_counts(graph):
-        yield "features look like counts (bag of words): scaling 'rows' is the usual choice"
+    if graph.legend is not None and graph.legend.scaling == "rows":
+        num_zero = int((sum_rows(graph.features) == 0).sum())
+        if num_zero:
+            yield f"{num_zero:,} nodes have only zeros as features, which cannot be scaled to sum 1 and stay zero"
 
 
-def _looks_like_counts(graph: Graph) -> bool:
-    """Return whether the features were mostly zero and never negative before the columns were standardised."""
-    legend = graph.legend
-    if legend is None or legend.shift is None or legend.scale is None:
-        return False
-    zero = (-legend.shift / legend.scale).astype(np.float32)
-    features = graph.features.numpy()
-    return bool((features >= zero - 1e-5).all()) and float((np.abs(features - zero) < 1e-5).mean()) > SPARSE_SHARE
+def _count_constant_columns(features: Tensor) -> int:
+    if is_sparse(features):
+        matrix = to_scipy(features)
+        return int((matrix.min(axis=0).toarray() == matrix.max(axis=0).toarray()).sum())
+    return int((features.amin(dim=0) == features.amax(dim=0)).sum())
 
 
 def homophily(graph: Graph) -> tuple[float | None, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,8 @@ TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 TABLE_SUFFIXES = (*TEXT_SUFFIXES, *(f"{suffix}.gz" for suffix in TEXT_SUFFIXES), ".parquet")
 TABLE_FORMATS = "a .csv or .parquet file"
 TABLE_ERRORS = (*READ_ERRORS, pa.ArrowException, csv.Error)
+STREAM_BYTES = 2**26  # of numbers that are in memory at a time
+DENSITY_COLUMNS, DENSITY_ROWS = 64, 4096  # from which the share of zeros is estimated
 MAX_ID_BYTES = 2**31 - 1
 MAX_NAMES_SEARCHED = 10_000  # for one that is similar, which takes a second
 
@@ -44,9 +46,27 @@ class ParquetFile:
 
     def read(self, columns: Sequence[str], *, text_columns: Sequence[str]) -> pa.Table:
         """Read some columns; the file says which of them are text."""
-        # A text that is repeated in many rows is stored once, and kept once in memory.
-        categories = [name for name in columns if is_text(self._schema.field(name).type)]
-        return pq.read_table(self._path, columns=list(columns), read_dictionary=categories)
+        return pq.read_table(self._path, columns=list(columns), read_dictionary=self._find_texts(columns))
+
+    def stream(self, columns: Sequence[str], *, text_columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield rows in blocks."""
+        with pq.ParquetFile(self._path, read_dictionary=self._find_texts(columns)) as file:
+            yield from file.iter_batches(max(1, STREAM_BYTES // (8 * len(columns))), columns=list(columns))
+
+    def sample_density(self, columns: Sequence[str]) -> float:
+        """Return the share of numbers that are not zero in a few columns at the beginning of the file."""
+        numeric = [name for name in columns if is_number(self._schema.field(name).type)]
+        chosen = numeric[:: max(1, len(numeric) // DENSITY_COLUMNS)]
+        with pq.ParquetFile(self._path) as file:
+            batch = next(file.iter_batches(DENSITY_ROWS, columns=chosen), None) if chosen else None
+        if batch is None:
+            return 1.0
+        num_nonzero = sum(np.count_nonzero(column.to_numpy(zero_copy_only=False)) for column in batch.columns)
+        return num_nonzero / max(batch.num_rows * batch.num_columns, 1)
+
+    def _find_texts(self, columns: Sequence[str]) -> list[str]:
+        """Return the columns of text: a text that is repeated in many rows is kept only once in memory."""
+        return [name for name in columns if is_text(self._schema.field(name).type)]
 
 
 def open_table(path: Path) -> CsvFile | ParquetFile:
@@ -68,8 +88,12 @@ def read_table(file: CsvFile | ParquetFile, columns: Sequence[str], *, text_colu
     """Read some columns of a table that has at least one row; `text_columns` of a CSV file are kept as written."""
     table = file.read(columns, text_columns=[name for name in text_columns if name in columns])
     if table.num_rows == 0:
-        raise InputError("the table has no rows", expected="one row per node or edge, below a line of column names")
+        raise empty_table_error()
     return table
+
+
+def empty_table_error() -> InputError:
+    return InputError("the table has no rows", expected="one row per node or edge, below a line of column names")
 
 
 def require_column(names: Sequence[str], name: str, content: str, parameter: str) -> None:
@@ -113,6 +137,10 @@ def read_ids(table: pa.Table, name: str) -> pa.Array:
 def is_text(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
 def to_keys(column: pa.Array) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lopgpn_exp.data.files.memory import check_memory, estimate_feature_bytes
+from lopgpn_exp.data.files.csv_file import CsvFile
+from lopgpn_exp.data.files.feature_columns import FeatureColumns, NotNumbersError
+from lopgpn_exp.data.files.memory import check_memory, estimate_feature_bytes, estimate_sparse_bytes
 from lopgpn_exp.data.files.raw_graph import RawGraph
 from lopgpn_exp.data.files.table_file import (
     TABLE_ERRORS,
     TABLE_FORMATS,
+    ParquetFile,
+    empty_table_error,
+    is_number,
     is_text,
     join_names,
     open_table,
@@ -25,8 +30,10 @@ from lopgpn_exp.data.files.table_file import (
     to_keys,
 )
 from lopgpn_exp.data.safe_load import wrap_read_errors
+from lopgpn_exp.data.scaling import RawMatrix
 from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.graph import Part
+from lopgpn_exp.graph.features import SPARSE_BELOW
 
 PARTS = {
     "train": Part.TRAIN,
@@ -38,6 +45,7 @@ PARTS = {
     "none": Part.NONE,
     "": Part.NONE,
 }
+SMALL_TABLE_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -74,12 +82,11 @@ def read_tables(
             require_column(file.names, columns.label, "the label of each node", "label_column")
         feature_names, notes = _choose_features(file.names, columns, features)
         others = [name for name in (columns.id, columns.label, columns.split) if name in file.names]
-        _check_size(nodes_file, edges_file, file.num_rows, len(feature_names), memory_limit_gib)
-        table = read_table(file, list(dict.fromkeys([*others, *feature_names])), text_columns=others)
+        check_size = _SizeCheck(nodes_file, edges_file, file, feature_names, memory_limit_gib)
+        table, matrix = _read_nodes(file, others, feature_names, check_size)
         id_column = read_ids(table, columns.id)
         keys = _build_unique_keys(id_column, columns.id)
         ids = np.array(id_column.to_pylist(), dtype=object) if is_text(id_column.type) else id_column.to_numpy()
-        matrix = _read_features(table, feature_names, ids)
         labels = read_texts(table, columns.label) if columns.label in others else None
         part = _read_parts(table, columns.split, ids) if columns.split in others else None
     with wrap_read_errors(edges_file, expected=TABLE_FORMATS, parameter="edges", errors=TABLE_ERRORS):
@@ -89,12 +96,80 @@ def read_tables(
     )
 
 
-def _check_size(nodes_file: Path, edges_file: Path, num_rows: int, num_features: int, limit_gib: float | None) -> None:
-    # 200 bytes for the id and the label of a node; edges take ten times the size of their file.
-    num_other_bytes = 200 * num_rows + (10 * edges_file.stat().st_size if edges_file.is_file() else 0)
-    num_bytes = estimate_feature_bytes(num_rows, num_features) + num_other_bytes
-    content = f"about {num_rows:,} nodes with {num_features:,} features"
-    check_memory(nodes_file, content, num_bytes, limit_gib=limit_gib)
+class _SizeCheck:
+    """Checks whether the memory is enough, by an estimate before reading and by the features read so far."""
+
+    def __init__(
+        self,
+        nodes_file: Path,
+        edges_file: Path,
+        file: CsvFile | ParquetFile,
+        features: Sequence[str],
+        limit_gib: float | None,
+    ) -> None:
+        self._nodes_file, self._limit_gib = nodes_file, limit_gib
+        self._content = f"about {file.num_rows:,} nodes with {len(features):,} features"
+        # 200 bytes for the id and the label of a node; edges take ten times the size of their file.
+        self._other_bytes = 200 * file.num_rows + (10 * edges_file.stat().st_size if edges_file.is_file() else 0)
+        self._checked_bytes = 0
+        self(_estimate_features(file, features))
+
+    def __call__(self, feature_bytes: int) -> None:
+        """Raise an InputError if features of this size need too much memory."""
+        if feature_bytes > self._checked_bytes:
+            self._checked_bytes = (
+                2 * feature_bytes
+            )  # while the features grow, the free memory is read only now and then
+            check_memory(self._nodes_file, self._content, feature_bytes + self._other_bytes, limit_gib=self._limit_gib)
+
+
+def _estimate_features(file: CsvFile | ParquetFile, features: Sequence[str]) -> int:
+    """Return an estimate of the memory for features, which considers zeros unless the table is small."""
+    num_bytes = estimate_feature_bytes(file.num_rows, len(features))
+    if num_bytes < SMALL_TABLE_BYTES:
+        return num_bytes
+    density = file.sample_density(features)
+    num_entries = int(density * file.num_rows * len(features))
+    return num_bytes if density >= SPARSE_BELOW else estimate_sparse_bytes(file.num_rows, num_entries)
+
+
+def _read_nodes(
+    file: CsvFile | ParquetFile, others: Sequence[str], features: Sequence[str], check_size: Callable[[int], None]
+) -> tuple[pa.Table, RawMatrix]:
+    """Return the columns that are not features as a table, and the features as a matrix."""
+    if not features:
+        raise InputError(
+            "there are no feature columns",
+            expected="at least one column of numbers; if there are none, add a column of ones and use gkde or "
+            "matern_ggp, which need no features",
+        )
+    columns = list(dict.fromkeys([*others, *features]))
+    try:
+        try:
+            return _collect(file.stream(columns, text_columns=others), others, features, check_size)
+        except (pa.ArrowInvalid, UnicodeError):  # not a number, or damaged: let the types be inferred
+            table = read_table(file, columns, text_columns=others)
+            return _collect(iter(table.to_batches()), others, features, check_size)
+    except NotNumbersError as error:
+        name = str(error)
+        table = read_table(file, [others[0], name], text_columns=others)
+        raise _column_error(table[name].combine_chunks(), name, read_ids(table, others[0]).to_pylist()) from None
+
+
+def _collect(
+    batches: Iterator[pa.RecordBatch],
+    others: Sequence[str],
+    features: Sequence[str],
+    check_size: Callable[[int], None],
+) -> tuple[pa.Table, RawMatrix]:
+    feature_columns, rest = FeatureColumns(features), []
+    for batch in batches:
+        feature_columns.add(batch)
+        rest.append(batch.select(others))
+        check_size(feature_columns.required_bytes)
+    if not rest:
+        raise empty_table_error()
+    return pa.Table.from_batches(rest), feature_columns.take_matrix()
 
 
 def _choose_features(
@@ -138,39 +213,27 @@ def _build_unique_keys(column: pa.Array, name: str) -> pa.Array:
     return keys
 
 
-def _read_features(table: pa.Table, names: Sequence[str], ids: np.ndarray) -> np.ndarray:
-    if not names:
-        raise InputError(
-            "there are no feature columns",
-            expected="at least one column of numbers; if there are none, add a column of ones and use gkde or "
-            "matern_ggp, which need no features",
+def _column_error(column: pa.Array, name: str, ids: Sequence[object]) -> InputError:
+    """Return the error about a feature column that contains blanks or something else than numbers."""
+    if not (pa.types.is_boolean(column.type) or is_number(column.type)):
+        return InputError(
+            f"the column {name!r} contains {_describe_text(column, ids)}, which is not a number",
+            expected="numbers in every feature column: encode categories as columns of 0 and 1, or ignore them",
+            parameter="ignore",
+            suggestion=[name],
         )
-    matrix = np.empty((table.num_rows, len(names)))
-    for index, name in enumerate(names):
-        column = table[name].combine_chunks()
-        is_flag = pa.types.is_boolean(column.type)
-        if not (is_flag or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-            raise InputError(
-                f"the column {name!r} contains {_describe_text(column, ids)}, which is not a number",
-                expected="numbers in every feature column: encode categories as columns of 0 and 1, or ignore them",
-                parameter="ignore",
-                suggestion=[name],
-            )
-        if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise InputError(
-                f"{name!r} of node {ids.tolist()[row]!r} is blank ({column.null_count} blank in this column)",
-                expected="a number in every row: fill the blanks, or ignore the column",
-                parameter="ignore",
-                suggestion=[name],
-            )
-        matrix[:, index] = column.cast(pa.int8()) if is_flag else column.to_numpy(zero_copy_only=False)
-    return matrix
+    row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+    return InputError(
+        f"{name!r} of node {ids[row]!r} is blank ({column.null_count} blank in this column)",
+        expected="a number in every row: fill the blanks, or ignore the column",
+        parameter="ignore",
+        suggestion=[name],
+    )
 
 
-def _describe_text(column: pa.Array, ids: np.ndarray) -> str:
+def _describe_text(column: pa.Array, ids: Sequence[object]) -> str:
     """Describe the first value that is not a number."""
-    for node, scalar in zip(ids.tolist(), column, strict=True):  # not a list, which might need a lot of memory
+    for node, scalar in zip(ids, column, strict=True):  # not a list, which might need a lot of memory
         value = scalar.as_py()
         try:
             float(value)

@@ -1,6 +1,6 @@
 """Metrics of arrays: accuracy and Brier score, calibration, rejection curves and selective prediction.
 
-`metrics.detection` is not imported here, because scikit-learn takes a second to import.
+`metrics.detection` has those of out-of-distribution detection.
 """
 
 from lopgpn_exp.evaluation.metrics.calibration import (

@@ -15,9 +15,9 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.models.gp.variational import VariationalGP
 
 # L-BFGS has converged when this many iterations together improve the bound by less than the tolerance.
-WINDOW = 50
+WINDOW = 60
 # Number of past steps from which L-BFGS estimates the curvature.
-HISTORY = 20
+HISTORY = 80
 # Limits of the logarithms of nu, kappa and sigma_f, and of the deviations. Where the bound is flat, nu would grow to
 # infinity, and beyond the limits the Cholesky factor loses all digits.
 KERNEL_LIMITS = ((math.log(1e-3), math.log(1e6)), (math.log(1e-3), math.log(1e3)), (math.log(1e-4), math.log(1e4)))
@@ -138,7 +138,7 @@ def _compute_bound(gp: VariationalGP, batch: Tensor | None = None) -> Tensor:
     """Return the bound; raise an error if it cannot be computed or is not finite."""
     try:
         value = gp(batch)
-    except torch.linalg.LinAlgError as error:
+    except np.linalg.LinAlgError as error:
         raise InputError(
             f"the kernel matrix of the training nodes has no Cholesky factor at {gp.kernel.values()} ({error})",
             expected="a positive definite matrix: choose a smaller sigma_f, or the weight-space form (max_inducing 0)",

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from lopgpn_exp.models.gp.factor import FactorMoments, factor_covariance
 from lopgpn_exp.models.gp.kernel import MaternKernel
 from lopgpn_exp.models.gp.likelihood import Likelihood
 
@@ -85,23 +86,25 @@ class InducingPoints(VariationalGP):
 
     @cached_property
     def train_vectors(self) -> Float[Tensor, "train pairs"]:
-        return self.vectors[self.nodes]
+        return self.vectors[self.nodes].T.contiguous().T  # column by column, as LAPACK expects them
 
-    def _factor(self, density: Tensor) -> Float[Tensor, "train train"]:
-        covariance = (self.train_vectors * density) @ self.train_vectors.T
-        jitter = self.JITTER * density.sum() / self.kernel.num_nodes  # the density sums to N sigma_f
-        return torch.linalg.cholesky(covariance + jitter * torch.eye(len(covariance), dtype=covariance.dtype))
+    @property
+    def _relative_jitter(self) -> float:
+        return self.JITTER / self.kernel.num_nodes  # relative to the sum of the density, which is N sigma_f
 
     def train_moments(self, batch: Int[Tensor, " batch"] | None) -> tuple[Tensor, Tensor]:
-        factor = self._factor(self.kernel.density())
-        rows = factor if batch is None else factor[batch]
-        return rows @ self.mean, rows.square() @ (2 * self.log_deviation).exp()
+        mean, variance = FactorMoments.apply(
+            self.kernel.density(), self.mean, (2 * self.log_deviation).exp(), self.train_vectors, self._relative_jitter
+        )
+        return (mean, variance) if batch is None else (mean[batch], variance[batch])
 
+    @torch.no_grad()
     def moments(self, nodes: Int[Tensor, " chosen"]) -> tuple[Tensor, Tensor]:
         density = self.kernel.density()
         vectors = self.vectors[nodes]
-        cross = (self.train_vectors * density) @ vectors.T
-        weights = torch.linalg.solve_triangular(self._factor(density), cross, upper=False).T
+        factor = factor_covariance(self.train_vectors.numpy(), density.numpy(), jitter=self._relative_jitter)
+        scaled = self.train_vectors * density
+        weights = vectors @ torch.linalg.solve_triangular(torch.from_numpy(factor), scaled, upper=False).T
         conditional = vectors.square() @ density - weights.square().sum(dim=1)
         explained = weights.square() @ (2 * self.log_deviation).exp()
         return weights @ self.mean, explained + conditional.clamp(min=0)[:, None]  # rounding can give -1e-16

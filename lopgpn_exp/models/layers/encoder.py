@@ -20,7 +20,7 @@ class Encoder(nn.Module):
         self.latent = nn.Linear(hidden_dim, output_dim)
         self.dropout = dropout
         self._train_features: Matrix | None = None
-        self._cached: tuple[Tensor, Tensor] | None = None  # weights and product of the last validation
+        self._cached: tuple[int, Tensor] | None = None  # version of the weights and product of the last validation
 
     def forward(self, features: Matrix) -> Float[Tensor, "nodes output"]:
         product = self._multiply(features)
@@ -28,11 +28,12 @@ class Encoder(nn.Module):
         if product.device.type == "cpu" and product.dtype == torch.float32:
             from lopgpn_exp.models.layers.relu_dropout import ReluDropout  # deferred import: numba is slow to load
 
-            return self.latent(ReluDropout.apply(product, self.hidden.bias, dropout))
+            is_reused = self._cached is not None
+            return self.latent(ReluDropout.apply(product, self.hidden.bias, dropout, not is_reused))
         return self.latent(nn.functional.dropout((product + self.hidden.bias).relu(), dropout))
 
     def _multiply(self, features: Matrix) -> Tensor:
-        """Return features times weights, which the caller may overwrite.
+        """Return features times weights.
 
         This is the most expensive product of an epoch. A training step that follows a validation with the same weights
         and features reuses its product.
@@ -40,10 +41,10 @@ class Encoder(nn.Module):
         weight = self.hidden.weight
         cached, self._cached = self._cached, None
         if self.training:
-            is_valid = cached is not None and features is self._train_features and torch.equal(cached[0], weight)
+            is_valid = cached is not None and features is self._train_features and cached[0] == weight._version
             self._train_features = features
             return features.precomputed_product(weight.T, cached[1]) if cached and is_valid else features @ weight.T
         product = features @ weight.T
         if features is self._train_features:
-            self._cached = (weight.detach().clone(), product.detach().clone())
+            self._cached = (weight._version, product.detach())
         return product

@@ -17,11 +17,10 @@ from lopgpn_exp.models.base import to_feature_matrix
 
 @dataclass(frozen=True)
 class PropagationInput:
-    """Features of all nodes, the dispersion along the graph, and the nodes to predict (all if None)."""
+    """Features of all nodes, and the dispersion along the graph to the nodes to predict."""
 
     features: Matrix
     disperse: Dispersion
-    nodes: Int[Tensor, " chosen"] | None
 
 
 @dataclass(frozen=True)
@@ -43,5 +42,6 @@ class Propagation:
             disperse = Dispersion(
                 self.normalize(graph), num_steps=self.num_steps, teleport=self.teleport, scheme=self.scheme
             )
-            self._inputs[graph] = PropagationInput(to_feature_matrix(graph.features), disperse, None)
-        return replace(self._inputs[graph], nodes=nodes)
+            self._inputs[graph] = PropagationInput(to_feature_matrix(graph.features), disperse)
+        everywhere = self._inputs[graph]
+        return everywhere if nodes is None else replace(everywhere, disperse=everywhere.disperse.restrict(nodes))

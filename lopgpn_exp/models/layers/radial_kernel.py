@@ -47,7 +47,7 @@ class RadialLogDensity(torch.autograd.Function):
         a: Float[Tensor, "layers classes"],
         s: Float[Tensor, "layers classes"],
     ) -> Float[Tensor, "nodes classes"]:
-        points = latent.T.contiguous()  # coordinates of many nodes are then contiguous
+        points = latent.contiguous()
         ctx.save_for_backward(points, center, a, s)
         result = latent.new_empty(latent.shape[0], center.shape[1])
         arrays = [tensor.detach().numpy() for tensor in (points, center, a, s, result)]
@@ -58,14 +58,14 @@ class RadialLogDensity(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         inputs = ctx.saved_tensors
         points, center, a, _ = inputs
-        num_tasks = -(-points.shape[1] // TASK)
-        d_points = torch.empty_like(points)
+        num_tasks = -(-points.shape[0] // TASK)
+        d_points = points.new_empty(points.shape[1], points.shape[0])
         d_center, d_a, d_s = (torch.zeros(num_tasks, *like.shape, dtype=torch.float64) for like in (center, a, a))
         arrays = [tensor.detach().numpy() for tensor in (*inputs, grads[0].contiguous(), d_points)]
         sums = [total.numpy() for total in (d_center, d_a, d_s)]
         run_in_blocks(
             lambda task, start, stop: _gradient(*arrays, *(total[task] for total in sums), start, stop),
-            points.shape[1],
+            points.shape[0],
             size=TASK,
         )
         return d_points.T, *(total.sum(dim=0).to(center.dtype) for total in (d_center, d_a, d_s))
@@ -73,8 +73,9 @@ class RadialLogDensity(torch.autograd.Function):
 
 @compile_fast_kernel
 def _log_density(points, center, a, s, result, start, stop):  # type: ignore[no-untyped-def]
-    dim = points.shape[0]
+    dim = points.shape[1]
     layers, classes = a.shape
+    coordinates = np.zeros((dim, LANES), dtype=np.float32)  # of the points, those of many nodes next to each other
     offset = np.zeros((dim, LANES), dtype=np.float32)  # of the points from the centre of the current layer
     squares, next_squares = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.float32)
     bh = np.empty(LANES, dtype=np.float32)
@@ -82,13 +83,13 @@ def _log_density(points, center, a, s, result, start, stop):  # type: ignore[no-
     log_det = np.empty(LANES)
     for first in range(start, stop, LANES):
         lanes = min(LANES, stop - first)
+        coordinates[:, :lanes] = points[first : first + lanes].T
         for label in range(classes):
             squares[:] = ZERO
             for j in range(dim):
                 c = center[0, label, j]
-                for i in range(lanes):
-                    offset[j, i] = points[j, first + i] - c
                 for i in range(LANES):
+                    offset[j, i] = coordinates[j, i] - c
                     squares[i] += offset[j, i] * offset[j, i]
             tangential[:], radial[:], log_det[:] = 1.0, 1.0, 0.0
             for layer in range(layers):
@@ -121,8 +122,9 @@ def _gradient(points, center, a, s, upstream, d_points, d_center, d_a, d_s, star
 
     The gradient of the points is written to `d_points`; those of the parameters are added to the other outputs.
     """
-    dim = points.shape[0]
+    dim = points.shape[1]
     layers, classes = a.shape
+    coordinates = np.zeros((dim, LANES), dtype=np.float32)
     offset = np.zeros((layers + 1, dim, LANES), dtype=np.float32)
     radius, inverse = np.empty((layers, LANES), dtype=np.float32), np.empty((layers, LANES), dtype=np.float32)
     d_point, d_points_sum = np.empty((dim, LANES), dtype=np.float32), np.empty((dim, LANES), dtype=np.float32)
@@ -131,6 +133,7 @@ def _gradient(points, center, a, s, upstream, d_points, d_center, d_a, d_s, star
     projection, d_value = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.float32)
     for first in range(start, stop, LANES):
         lanes = min(LANES, stop - first)
+        coordinates[:, :lanes] = points[first : first + lanes].T
         d_points_sum[:] = ZERO
         for label in range(classes):
             d_value[:] = ZERO
@@ -139,9 +142,8 @@ def _gradient(points, center, a, s, upstream, d_points, d_center, d_a, d_s, star
             squares[:] = ZERO
             for j in range(dim):
                 c = center[0, label, j]
-                for i in range(lanes):
-                    offset[0, j, i] = points[j, first + i] - c
                 for i in range(LANES):
+                    offset[0, j, i] = coordinates[j, i] - c
                     squares[i] += offset[0, j, i] * offset[0, j, i]
             for layer in range(layers):
                 a_l, s_l = a[layer, label], s[layer, label]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from lopgpn_exp.evaluation.metrics import area_under_curve, equal_mass_bins
+from lopgpn_exp.evaluation.metrics.detection import roc_curve
 from lopgpn_exp.report.charts.svg import Chart, span
 from lopgpn_exp.report.names import find_measures, measure_color, measure_name
 
@@ -75,8 +76,6 @@ def roc_chart(test: pd.DataFrame, measures: Sequence[str], *, colors: Mapping[st
         test: one row per test node, with the column `is_ood` and one column per measure.
         colors: by measure, for columns that are not measures of a posterior.
     """
-    from sklearn.metrics import roc_curve  # deferred import: only runs with OOD nodes need scikit-learn
-
     chart = Chart(
         "roc",
         "Detection of OOD nodes",
@@ -88,7 +87,7 @@ def roc_chart(test: pd.DataFrame, measures: Sequence[str], *, colors: Mapping[st
     )
     chart.line([0, 1], [0, 1], "var(--dim)", "chance", dash="3 4")
     for measure in measures:
-        false, true, _ = roc_curve(test["is_ood"], test[measure])
+        false, true = roc_curve(test[measure].to_numpy(), test["is_ood"].to_numpy())
         area = np.trapezoid(true, false)
         color = measure_color(measure) if colors is None else colors[measure]
         chart.line(*_thin_out(false, true), color, f"{measure_name(measure)}, AUC-ROC {area:.4f}")

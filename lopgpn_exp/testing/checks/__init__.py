@@ -19,6 +19,7 @@ from lopgpn_exp.testing.checks.prediction_checks import (
     check_other_graphs,
     check_posterior,
     check_predict_twice,
+    check_sparse_features,
 )
 from lopgpn_exp.testing.checks.training_checks import (
     check_checkpoint,
@@ -35,7 +36,7 @@ CHECKS: tuple[Check, ...] = (
     *(check_construction, check_fit, check_posterior, check_measures),
     *(check_predict_twice, check_same_seed, check_different_seed, check_random_state),
     *(check_label_access, check_ood_access, check_feature_access, check_graph_unchanged),
-    *(check_indexing, check_node_subset, check_node_permutation, check_no_edges),
+    *(check_indexing, check_node_subset, check_node_permutation, check_sparse_features, check_no_edges),
     *(check_checkpoint, check_other_graphs),
     *(check_node_loss, check_learning),
 )

@@ -62,7 +62,7 @@ def check_ood_access(subject: ModelUnderTest) -> Iterator[str]:
     applies_to=ClosedFormModel,
 )
 def check_feature_access(subject: ModelUnderTest) -> Iterator[str]:
-    changed = subject.graph.replace(features=subject.graph.features.flip(0) + 1)
+    changed = subject.graph.replace(features=subject.graph.features.to_dense().flip(0) + 1)
     if not same_model(subject.model, subject.fit(changed), subject.graph):
         yield "features change the fitted model"
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lopgpn_exp.graph import Graph, Part
+from lopgpn_exp.graph.features import select_rows
 from lopgpn_exp.models import GradientModel
 from lopgpn_exp.posterior import Posterior
 from lopgpn_exp.posterior.special import categorical_entropy
@@ -18,6 +19,7 @@ from lopgpn_exp.testing.model_under_test import ModelUnderTest, same_bits
 MEAN_ROUNDING = 1e-5  # rounding error of a mean in float32
 MEASURE_ROUNDING = 1e-9  # rounding error of a measure in float64
 REORDERED_SUM = {"atol": 1e-6, "rtol": 1e-5}  # difference between sums in different orders
+MOSTLY_ZERO = 0.9  # share of zeros of sparse features
 RANGE_ERRORS = {"au": "not between 0 and its tu", "eu": "below 0", "eu_pc": "but minus a count is below 0"}
 
 
@@ -142,7 +144,7 @@ def permute_nodes(graph: Graph, order: Tensor) -> Graph:
     """Return the same graph with node i moved to position order[i]."""
     edges, inverse = order[graph.edge_index], torch.argsort(order)
     return graph.replace(
-        features=graph.features[inverse],
+        features=select_rows(graph.features, inverse),
         labels=graph.labels[inverse],
         part=graph.part[inverse],
         is_ood=graph.is_ood[inverse],
@@ -162,16 +164,40 @@ def check_other_graphs(subject: ModelUnderTest) -> Iterator[str]:
     half = torch.arange(graph.num_nodes // 2)
     is_inside = (graph.edge_index < len(half)).all(dim=0)
     other_graphs = {
-        "with other features": graph.replace(features=graph.features.flip(0) + 1),
+        "with other features": graph.replace(features=graph.features.to_dense().flip(0) + 1),
         "without edges": remove_edges(graph),
         "of half the size": graph.replace(
             edge_index=graph.edge_index[:, is_inside],
-            **{name: getattr(graph, name)[half] for name in ("features", "labels", "part", "is_ood")},
+            features=select_rows(graph.features, half),
+            **{name: getattr(graph, name)[half] for name in ("labels", "part", "is_ood")},
         ),
     }
     for description, other in other_graphs.items():
         if not same_bits(subject.model.predict(other).mean, subject.load_checkpoint().predict(other).mean):
             yield f"on a graph {description}, a model that has predicted before differs from its checkpoint"
+
+
+@check(
+    "sparse features give the same predictions as dense ones",
+    advice="graph.features, a torch.sparse_csr tensor if a user's data are mostly zero: in prepare, call "
+    "graph.features.to_dense() or, for a sparse first layer, lopgpn_exp.models.base.to_feature_matrix(graph.features)",
+    requires=("node_subset",),
+    applies_to=GradientModel,
+)
+def check_sparse_features(subject: ModelUnderTest) -> Iterator[str]:
+    """Compare predictions of all nodes and of some, as in training, on a graph whose features are mostly zero."""
+    features = subject.graph.features.to_dense()
+    dense = subject.graph.replace(features=features * (features > features.quantile(MOSTLY_ZERO)))
+    sparse = dense.replace(features=dense.features.to_sparse_csr())
+    model, nodes = subject.model.eval(), _pick_nodes(dense)
+    assert isinstance(model, GradientModel)
+    expected = _collect_predictions(model.predict(dense))
+    predictions = _collect_predictions(model.predict(sparse))
+    yield from _find_differences(predictions, expected, "with dense features", None, **REORDERED_SUM)
+    with torch.no_grad():
+        subset = {"mean": model(model.prepare(sparse, nodes=nodes)).mean}
+    expected_subset = {"mean": expected["mean"][nodes]}
+    yield from _find_differences(subset, expected_subset, "with dense features", nodes, **REORDERED_SUM)
 
 
 @check(
