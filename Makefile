@@ -56,7 +56,7 @@ test-slurm: setup  ## Test sweeps on a real Slurm on this machine (needs root an
 test-services: setup $(VENV)/.installed-postgres  ## Test with a real PostgreSQL and a full disk (needs root and Debian's postgresql)
 	LOPGPN_SERVICES=1 $(BIN)/python -m pytest tests/services/test_postgres.py tests/services/test_disk.py
 
-bench: setup  ## Measure speed against a plain implementation and the machine's limits (ARGS="--datasets digits --sizes 10000" for less)
+bench: setup  ## Measure speed against a plain implementation and the machine's limits (ARGS="--datasets digits --runs --startup --sizes" for less, "--compare OLD.json" for ratios)
 	$(BIN)/python -m benchmarks $(ARGS)
 
 test-browser: setup $(VENV)/.installed-browser  ## Test dashboards and pages in a real browser (needs Debian's chromium and chromium-driver)

@@ -104,7 +104,7 @@ class EpochLoop:
         self.history.add("training/val_nll", self.first_epoch + self.num_epochs, value)
         if value < self.best:
             self.best, self.best_epoch, self.since_best = value, self.num_epochs, 0
-            self._best_state = deepcopy(module.state_dict())
+            self._best_state = {name: _copy(value) for name, value in module.state_dict().items()}
         else:
             self.since_best += 1
 
@@ -119,6 +119,11 @@ class EpochLoop:
             f"val CE {module.val_cross_entropy:.4f} (best {self.best:.4f} at {self.best_epoch})  "
             f"patience {remaining}/{self.patience} = {remaining * self.validate_every * seconds_per_epoch:.0f} s"
         )
+
+
+def _copy(value: Any) -> Any:
+    """Return a copy of an entry of a state: `deepcopy` takes ten times as long for a small tensor as `clone`."""
+    return value.clone() if isinstance(value, Tensor) else deepcopy(value)
 
 
 def _draw_unused_number() -> None:
