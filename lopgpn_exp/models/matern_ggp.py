@@ -44,7 +44,7 @@ class MaternGGP(ClosedFormModel):
         epsilon: label noise of robust-max.
         quadrature_points: number of points of its Gauss-Hermite quadrature.
         method: `lbfgs` until the bound has converged, or `adam` with a fixed number of steps, as in the paper.
-        bound_tolerance: L-BFGS stops if 60 iterations improve the bound by a smaller fraction.
+        bound_tolerance: L-BFGS stops if 50 iterations improve the bound by a smaller fraction.
         max_steps: largest number of L-BFGS iterations.
         adam_steps, adam_learning_rate: options of `adam`.
         max_inducing: with more training nodes than this, the weight-space form is fitted by minibatches.
@@ -54,7 +54,7 @@ class MaternGGP(ClosedFormModel):
     Features are not used. The predicted mean and variance are those of the class indicators (see `RobustMax`).
     """
 
-    numerics_version = 3  # another gradient and a longer memory of L-BFGS
+    numerics_version = 3  # the gradient is computed in another order
 
     def __init__(
         self,

@@ -15,9 +15,9 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.models.gp.variational import VariationalGP
 
 # L-BFGS has converged when this many iterations together improve the bound by less than the tolerance.
-WINDOW = 60
+WINDOW = 50
 # Number of past steps from which L-BFGS estimates the curvature.
-HISTORY = 80
+HISTORY = 20
 # Limits of the logarithms of nu, kappa and sigma_f, and of the deviations. Where the bound is flat, nu would grow to
 # infinity, and beyond the limits the Cholesky factor loses all digits.
 KERNEL_LIMITS = ((math.log(1e-3), math.log(1e6)), (math.log(1e-3), math.log(1e3)), (math.log(1e-4), math.log(1e4)))
