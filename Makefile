@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
 SPLITS ?= 10
+SPLIT  ?= published
 INITS  ?= 1
 DATASETS ?= all
 MODELS ?= all
@@ -35,11 +36,11 @@ setup: $(VENV)/.installed-dev  ## Create the virtual environment with all develo
 run: $(VENV)/.installed  ## Set up, then train LOP-GPN on the embedded dataset (ARGS="model=appnp ..." for another run)
 	$(BIN)/python -m lopgpn_exp $(ARGS)
 
-reproduce-tables: $(VENV)/.installed  ## Reproduce all tables and figures of the paper (SPLITS=10 INITS=1 DATASETS=.. MODELS=.. JOBS=..)
-	$(BIN)/python -m lopgpn_exp reproduce --splits '$(SPLITS)' --inits '$(INITS)' --datasets '$(DATASETS)' --models '$(MODELS)' --jobs '$(JOBS)' $(ARGS)
+reproduce-tables: $(VENV)/.installed  ## Reproduce all tables and figures of the paper (SPLIT=published|random SPLITS=10 INITS=1 DATASETS=.. MODELS=.. JOBS=..)
+	$(BIN)/python -m lopgpn_exp reproduce --split '$(SPLIT)' --splits '$(SPLITS)' --inits '$(INITS)' --datasets '$(DATASETS)' --models '$(MODELS)' --jobs '$(JOBS)' $(ARGS)
 
 report: $(VENV)/.installed  ## Write the report of reproduce-tables from stored results (ARGS="--readme README.md" updates the README)
-	$(BIN)/python -m lopgpn_exp reproduce --report $(ARGS)
+	$(BIN)/python -m lopgpn_exp reproduce --report --split '$(SPLIT)' $(ARGS)
 
 test: setup  ## Set up, then run the whole test suite (ARGS="-k flow" selects tests, WORKERS=4 uses more processes)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)

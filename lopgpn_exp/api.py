@@ -132,13 +132,13 @@ class Experiment:
         A scenario that changes training, such as leaving out classes, trains a model of its own once.
         """
         plan = self._plan(scenario)
-        changes_training = plan.stage is Stage.training
+        changes_training = plan.stage in (Stage.training, Stage.inductive)
         if changes_training and scenario not in self._models:
             self._models[scenario] = self._train(scenario)
         graph = plan.graphs_from(self.graph).evaluation
         model = self._models[scenario] if changes_training else self.model
         with self._threads(), config_hints("ood"):
-            return evaluate(model.predict(graph), graph)
+            return evaluate(model.for_graph(graph, seed=plan.seed).predict(graph), graph)
 
     def posterior(self, graph: Data | Graph | None = None) -> Posterior:
         """Return the second-order distribution of every node: `.mean`, `.measures`, `.eu()`, `.alpha` and so on."""

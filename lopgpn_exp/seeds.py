@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+PUBLISHED_SEED = 42  # from which the paper's public code draws splits, scenarios and weights
+
 
 def derive_seed(purpose: str, *indices: int) -> int:
     """Return a 63-bit seed that depends only on the purpose and the indices, on every machine."""

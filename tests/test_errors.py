@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from lopgpn_exp.data.splits import OneSplitError
+from lopgpn_exp.data.splits import MissingSplitError
 from lopgpn_exp.errors import InputError, nearest
 
 
@@ -15,7 +15,7 @@ def test_message_says_what_is_wrong_what_is_expected_and_what_to_type():
     assert isinstance(error, ValueError)
 
 
-@pytest.mark.parametrize("kind", [InputError, OneSplitError])
+@pytest.mark.parametrize("kind", [InputError, MissingSplitError])
 def test_error_survives_pickling(kind):
     error = kind("index is 3", expected="0", hint="x", parameter="index", suggestion=0)
     copy = pickle.loads(pickle.dumps(error))
@@ -24,8 +24,8 @@ def test_error_survives_pickling(kind):
 
 
 def test_other_hint_keeps_everything_else():
-    error = OneSplitError("index is 3", expected="0", parameter="index", suggestion=0).with_hint("split.index=0")
-    assert type(error) is OneSplitError
+    error = MissingSplitError("index is 3", expected="0", parameter="index", suggestion=0).with_hint("split.index=0")
+    assert type(error) is MissingSplitError
     assert (error.what, error.expected, error.hint) == ("index is 3", "0", "split.index=0")
     assert (error.parameter, error.suggestion) == ("index", 0)
     assert error.with_hint("", what="other").what == "other"

@@ -22,9 +22,12 @@ ROOT = DOCS.parent
 GENERATED = DOCS / "generated"
 RESULTS = (
     "reproduction/audit.md",
+    "reproduction/published_table.md",
     "reproduction/table1.md",
     "reproduction/*.png",
     "reproduction/figure*.svg",
+    "heterophily/heterophily.md",
+    "heterophily/arc.png",
     "readme/*.png",
     "bench/*.png",
 )

@@ -50,6 +50,37 @@ def check_structure(config: Mapping[str, Any]) -> None:
             _check_path(key, str(value))
 
 
+def scenario_name(config: Mapping[str, Any]) -> str:
+    """Return the name of the scenario in results: with its budget, or that of a split that marks OOD nodes itself."""
+    split, ood = config["split"], config["ood"]
+    if split.get("marks_ood"):
+        return str(split["name"])
+    return f"{ood['name']}-{ood['budget']}" if "budget" in ood else str(ood["name"])
+
+
+def check_scenario(config: Mapping[str, Any]) -> None:
+    """Check that the dataset and the split have this scenario. A sweep leaves out those that they do not have."""
+    dataset, split, ood = (config[group] for group in ("dataset", "split", "ood"))
+    if split.get("marks_ood") and ood["stage"] != "none":
+        raise InputError(
+            f"split={split['name']} marks out-of-distribution nodes itself",
+            expected="no scenario beside it",
+            hint="ood=none",
+        )
+    if ood.get("classes", ood.get("left_out_classes", 1)) is None and ood.get("left_out_classes") is None:
+        raise InputError(
+            f"{dataset['name']} names no classes to leave out",
+            expected="a dataset with at least 3 classes, or another scenario",
+            hint="ood=gaussian",
+        )
+    if ood.get("classes") == []:
+        raise InputError(
+            f"{dataset['name']} has no left-out classes for {ood['name']}",
+            expected="a scenario that its file in conf/dataset names, or the classes themselves",
+            hint="ood=leave_out_classes ood.classes=[0]",
+        )
+
+
 def _check_path(key: str, path: str) -> None:
     longest_name = max((len(name.encode(errors="replace")) for name in path.split("/")), default=0)
     if "\0" in path or longest_name > MAX_FILE_NAME_BYTES or len(path.encode(errors="replace")) > MAX_PATH_BYTES:

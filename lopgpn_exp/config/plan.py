@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from lopgpn_exp.config.code_hash import add_code_hash
 from lopgpn_exp.config.credentials import hide_credentials
-from lopgpn_exp.config.limits import REQUIRED_KEYS, check_structure, check_trainer
+from lopgpn_exp.config.limits import REQUIRED_KEYS, check_scenario, check_structure, check_trainer, scenario_name
 from lopgpn_exp.config.schema import OptimizerConfig, RunConfig, Stage, TrackingConfig, TrainerConfig
 from lopgpn_exp.config.signature import call_options, check_model_class, check_options, check_value, import_callable
 from lopgpn_exp.data.root import data_root
@@ -94,11 +94,13 @@ class RunGraphs:
 
     @cached_property
     def training(self) -> Graph:
-        return self.change_graph(self.clean) if self.stage is Stage.training else self.clean
+        if self.stage is Stage.training:
+            return self.evaluation
+        return self.evaluation.without(self.evaluation.is_ood) if self.stage is Stage.inductive else self.clean
 
     @cached_property
     def evaluation(self) -> Graph:
-        return self.change_graph(self.clean) if self.stage is Stage.evaluation else self.training
+        return self.clean if self.stage is Stage.none else self.change_graph(self.clean)
 
 
 @contextmanager
@@ -127,14 +129,15 @@ def plan_run(config: Mapping[str, Any]) -> RunPlan:
     trainer = _plan_trainer(config["trainer"])
     optimizer = model.pop("optimizer", {})
     model_class, model_options = _plan_model(model)
-    change_graph, scenario_options = _plan_scenario(ood, split["index"])
+    check_scenario(config)
+    stage, change_graph, scenario_options = _plan_scenario(ood, split["index"])
     return RunPlan(
         model=model["name"],
         dataset=dataset["name"],
         split=split["index"],
         init=config["init"],
-        scenario=ood["name"],
-        stage=Stage(ood["stage"]),
+        scenario=scenario_name(config),
+        stage=stage,
         model_class=model["_target_"],
         model_options=model_options,
         optimizer=_plan_optimizer(optimizer, model["name"], model_class),
@@ -203,7 +206,10 @@ def _plan_optimizer(node: Any, model: str, model_class: Any) -> OptimizerConfig:
 
 def _plan_dataset(node: Mapping[str, Any], root: str | None) -> Callable[[], Graph]:
     read, options = call_options(
-        node, path="dataset", extra_keys=("name", "left_out_classes", "data_hash"), injected=("root",)
+        node,
+        path="dataset",
+        extra_keys=("name", "left_out_classes", "left_out_sets", "shipped_splits", "data_hash"),
+        injected=("root",),
     )
     if "root" in inspect.signature(read).parameters:
         options["root"] = data_root(root)
@@ -211,12 +217,20 @@ def _plan_dataset(node: Mapping[str, Any], root: str | None) -> Callable[[], Gra
 
 
 def _plan_split(node: Mapping[str, Any]) -> Callable[[Graph], Graph]:
-    assign, options = call_options(node, path="split", extra_keys=("name",), injected=("graph",))
+    extra_keys = ("name", "published_index", "marks_ood")
+    assign, options = call_options(node, path="split", extra_keys=extra_keys, injected=("graph",))
     return _with_hints("split", partial(assign, **options))
 
 
-def _plan_scenario(node: Mapping[str, Any], split: int) -> tuple[Callable[[Graph], Graph], dict[str, Any]]:
+def _plan_scenario(node: Mapping[str, Any], split: int) -> tuple[Stage, Callable[[Graph], Graph], dict[str, Any]]:
     stage = check_value(node["stage"], Literal["none", "training", "evaluation"], "ood.stage")
+    is_inductive = check_value(node.get("inductive", False), bool, "ood.inductive")
+    if is_inductive and stage != "training":
+        raise InputError(
+            f"ood.inductive is true and ood.stage {stage}",
+            expected="a scenario that trains its own model, such as leave_out_classes",
+            hint="ood=leave_out_classes ood.inductive=true",
+        )
     if (stage == "none") != (node["_target_"] is None):
         raise InputError(
             f"ood.stage is {stage} and ood._target_ {node['_target_']}",
@@ -226,10 +240,11 @@ def _plan_scenario(node: Mapping[str, Any], split: int) -> tuple[Callable[[Graph
     if node["_target_"] is None:
         if extra := sorted(set(node) - set(REQUIRED_KEYS["ood"])):
             raise InputError(f"ood.{extra[0]} is set", expected="no options: ood=none changes nothing")
-        return lambda graph: graph, {}
-    change, options = call_options(node, path="ood", extra_keys=("name", "stage"), injected=("graph", "seed"))
+        return Stage.none, lambda graph: graph, {}
+    extra_keys = ("name", "stage", "inductive")
+    change, options = call_options(node, path="ood", extra_keys=extra_keys, injected=("graph", "seed"))
     options["seed"] = derive_seed(f"scenario/{node['name']}", split)
-    return _with_hints("ood", partial(change, **options)), options
+    return Stage("inductive" if is_inductive else stage), _with_hints("ood", partial(change, **options)), options
 
 
 def _with_hints(group: str, function: Callable[..., Graph]) -> Callable[..., Graph]:

@@ -14,21 +14,37 @@ KEYS_WITHOUT_EFFECT = frozenset(
     {
         *("trainer.progress", "model.memory_limit_gib", "dataset.memory_limit_gib"),
         *("tracking.enabled", "tracking.uri", "tracking.experiment"),
-        *("inits", "output_dir", "data_root", "force", "dry_run"),
+        *("inits", "output_dir", "data_root", "force", "dry_run", "report"),
     }
 )
+# Options that were added after results had been published. At these values they are left out of identities, so that
+# earlier runs keep theirs.
+ADDED_OPTIONS = {
+    "model.entropy_of": "posterior",
+    "model.ppr_precision": "float64",
+    "model.published_init": None,
+    "ood.published_split": None,
+    "ood.classes": None,
+}
 # Paths, in which a leading `~` is the user's home folder.
 PATH_KEYS = ("output_dir", "data_root", "checkpoint", "dataset.path", "dataset.edges")
 # Tables average over splits and initialisations, so these are not part of a label either.
-LABEL_IGNORED_KEYS = KEYS_WITHOUT_EFFECT | {"split.index", "init"}
+LABEL_IGNORED_KEYS = KEYS_WITHOUT_EFFECT | {
+    "split.index",
+    "split.published_index",
+    "ood.published_split",
+    "ood.budget",  # part of the scenario's name
+    "init",
+}
 
 
 class Stage(StrEnum):
     """When a scenario changes the graph."""
 
     none = "none"
-    training = "training"
-    evaluation = "evaluation"
+    training = "training"  # before training, on the same graph as evaluation
+    inductive = "inductive"  # the same, but the OOD nodes are absent from training
+    evaluation = "evaluation"  # after training on the clean graph
 
 
 @dataclass
@@ -77,6 +93,7 @@ class RunConfig:
     force: bool = MISSING
     inits: int = MISSING
     dry_run: bool = MISSING
+    report: list[str] = field(default_factory=list)
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

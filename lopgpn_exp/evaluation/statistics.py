@@ -113,8 +113,10 @@ def summarise_models(
     """Return the means of each dataset and model as (name, value, step), like the tracked metrics of a single run.
 
     Metrics of other scenarios than the clean one are prefixed by the scenario. The step of a curve is the percentage
-    rejected. Costs are those of clean runs.
+    rejected. Costs are those of clean runs. Scenarios with a budget are left out: `shift.budget_curves` has them.
     """
+    is_shift = results["shift/budget"].notna() if "shift/budget" in results else pd.Series(False, index=results.index)
+    results = results[~is_shift]
     means, lines, keys = aggregate(results), aggregate_curves(curves), ["dataset", "model"]
     costs = results[results["scenario"] == CLEAN].groupby(keys)[find_cost_columns(results)].mean().to_dict("index")
     return {

@@ -1,5 +1,6 @@
 """Dispersion of node values along the edges: the recursion of APPNP, and the matrix power of the paper."""
 
+from copy import copy
 from typing import Any, Literal
 
 import scipy.sparse as sp
@@ -23,27 +24,22 @@ class Dispersion:
     Deviation: the default is the recursion, which produced the published numbers; entries differ by up to 0.1.
 
     The gradient is the same polynomial in the transpose, so no intermediate step is stored. If only the values of some
-    `nodes` are needed, the last step (in the transpose, the first) is computed for these alone.
+    nodes are needed (`restrict`), the last step (in the transpose, the first) is computed for these alone.
     """
 
     def __init__(
-        self,
-        operator: sp.csr_array | SparseMatrix,
-        *,
-        num_steps: int,
-        teleport: float,
-        scheme: Scheme = "recursion",
-        nodes: Int[Tensor, " chosen"] | None = None,
+        self, operator: sp.csr_array, *, num_steps: int, teleport: float, scheme: Scheme = "recursion"
     ) -> None:
         check_dispersion(num_steps=num_steps, teleport=teleport)
-        self.num_steps, self.teleport, self.scheme, self.nodes = num_steps, teleport, scheme, nodes
-        self.operator = operator if isinstance(operator, SparseMatrix) else SparseMatrix(operator)
-        self._last_operator = self.operator if nodes is None else self.operator.rows(nodes)
+        self.num_steps, self.teleport, self.scheme = num_steps, teleport, scheme
+        self.operator = self._last_operator = SparseMatrix(operator)
+        self.nodes: Tensor | None = None
 
     def restrict(self, nodes: Int[Tensor, " chosen"]) -> "Dispersion":
-        """Return the dispersion that computes the values of `nodes` alone; only the last step differs."""
-        options: dict[str, Any] = {"num_steps": self.num_steps, "teleport": self.teleport, "scheme": self.scheme}
-        return Dispersion(self.operator, **options, nodes=nodes)
+        """Return the dispersion that computes the values of `nodes` alone, which shares the operator."""
+        restricted = copy(self)
+        restricted.nodes, restricted._last_operator = nodes, self.operator.rows(nodes)
+        return restricted
 
     def __call__(self, values: Float[Tensor, "nodes width"]) -> Float[Tensor, "chosen width"]:
         return _Disperse.apply(values, self)

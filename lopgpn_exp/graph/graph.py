@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.graph.features import find_not_finite, hash_features, is_sparse, to_canonical
+from lopgpn_exp.graph.features import find_not_finite, hash_features, is_sparse, select_rows, to_canonical
 from lopgpn_exp.graph.legend import Legend
 
 ArrayLike = Any  # a tensor, a numpy array or a nested list
@@ -75,8 +76,9 @@ class Graph:
         num_classes: number of classes that a model of this graph distinguishes.
         part: `Part` of each node.
         is_ood: nodes that a scenario made out-of-distribution.
-        official_part: the split that came with the data, if any.
+        official_part: the split that came with the data, if any; one row per split if there are several.
         legend: names of nodes, classes and features in the data's source, if any.
+        missing_features: the file that the features would be read from, if the data has none; they are then zero.
     """
 
     features: Float[Tensor, "nodes features"]
@@ -85,8 +87,9 @@ class Graph:
     num_classes: int
     part: Int[Tensor, " parts"]
     is_ood: Bool[Tensor, " is_ood"]
-    official_part: Int[Tensor, " official_parts"] | None = None
+    official_part: Int[Tensor, "*splits official_parts"] | None = None
     legend: Legend | None = None
+    missing_features: Path | None = None
 
     @classmethod
     def build(
@@ -98,6 +101,7 @@ class Graph:
         num_classes: int | None = None,
         official_part: ArrayLike | None = None,
         legend: Legend | None = None,
+        missing_features: Path | None = None,
     ) -> Graph:
         """Check tensors, arrays or lists and return a graph without a split; edges may be in any order."""
         features = _to_tensor("features", features).to(torch.float32)
@@ -115,6 +119,7 @@ class Graph:
             is_ood=torch.zeros(num_nodes, dtype=torch.bool),
             official_part=None if official_part is None else _to_tensor("official_part", official_part),
             legend=legend,
+            missing_features=missing_features,
         )
 
     def __post_init__(self) -> None:
@@ -122,9 +127,9 @@ class Graph:
         _check_features(self.features)
         for name in ("labels", "part", "is_ood", "official_part"):
             values = getattr(self, name)
-            if values is not None and len(values) != self.num_nodes:
+            if values is not None and values.shape[-1] != self.num_nodes:
                 raise InputError(
-                    f"{name} has {len(values)} entries", expected=f"one for each of {self.num_nodes} nodes"
+                    f"{name} has {values.shape[-1]} entries", expected=f"one for each of {self.num_nodes} nodes"
                 )
         if self.legend is not None and len(self.legend.nodes) != self.num_nodes:
             raise InputError(
@@ -164,6 +169,20 @@ class Graph:
             changes["edge_index"] = undirected_edges(changes["edge_index"], num_nodes)
         return dataclasses.replace(self, **changes)
 
+    def without(self, removed: Bool[Tensor, " nodes"]) -> Graph:
+        """Return the graph without some nodes and their edges; the others keep their order and everything else."""
+        kept = torch.nonzero(~removed).flatten()
+        number = torch.full((self.num_nodes,), -1).scatter(0, kept, torch.arange(len(kept)))
+        edge_index = number[self.edge_index]
+        return dataclasses.replace(
+            self,
+            features=select_rows(self.features, ~removed),
+            edge_index=edge_index[:, (edge_index >= 0).all(dim=0)],
+            official_part=None if self.official_part is None else self.official_part[..., kept],
+            legend=None if self.legend is None else dataclasses.replace(self.legend, nodes=self.legend.nodes[kept]),
+            **{name: getattr(self, name)[kept] for name in ("labels", "part", "is_ood")},
+        )
+
     @cached_property
     def structure_fingerprint(self) -> str:
         """Hash of the edges alone, on which normalised operators and the PPR matrix depend."""
@@ -201,14 +220,14 @@ def fingerprint(arrays: Iterable[np.ndarray | np.generic]) -> str:
     return digest.hexdigest()
 
 
-# For each field: number of dimensions, types that are kept (others are cast to the first), description in messages.
-_TENSOR_FIELDS: dict[str, tuple[int, tuple[torch.dtype, ...], str]] = {
-    "features": (2, (torch.float32, torch.float64), "a matrix of real numbers, one row per node"),
-    "edge_index": (2, (torch.int64,), "two rows of integers, source and target"),
-    "labels": (1, (torch.int64,), "a vector of integers"),
-    "part": (1, (torch.int8, torch.int16, torch.int32, torch.int64), "a vector of integers, each a `Part`"),
-    "is_ood": (1, (torch.bool,), "a vector of booleans"),
-    "official_part": (1, (torch.int8, torch.int16, torch.int32, torch.int64), "a vector of integers, each a `Part`"),
+# For each field: numbers of dimensions, types that are kept (others are cast to the first), description in messages.
+_TENSOR_FIELDS: dict[str, tuple[tuple[int, ...], tuple[torch.dtype, ...], str]] = {
+    "features": ((2,), (torch.float32, torch.float64), "a matrix of real numbers, one row per node"),
+    "edge_index": ((2,), (torch.int64,), "two rows of integers, source and target"),
+    "labels": ((1,), (torch.int64,), "a vector of integers"),
+    "part": ((1,), (torch.int8, torch.int16, torch.int32, torch.int64), "a vector of integers, each a `Part`"),
+    "is_ood": ((1,), (torch.bool,), "a vector of booleans"),
+    "official_part": ((1, 2), (torch.int8, torch.int16, torch.int32, torch.int64), "integers, each a `Part`"),
 }
 
 
@@ -220,7 +239,7 @@ def _to_tensor(name: str, array: ArrayLike) -> Tensor:
     except (TypeError, ValueError, RuntimeError):
         raise InputError(f"{name} is a {type(array).__name__} that is not an array", expected=expected) from None
     is_castable = torch.can_cast(tensor.dtype, dtypes[0]) and (tensor.layout is torch.strided or name == "features")
-    if tensor.dim() != dimensions or not is_castable or (name == "edge_index" and tensor.shape[0] != 2):
+    if tensor.dim() not in dimensions or not is_castable or (name == "edge_index" and tensor.shape[0] != 2):
         kind = f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
         raise InputError(f"{name} is {kind}", expected=expected)
     if tensor.layout is not torch.strided:

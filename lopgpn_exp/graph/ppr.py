@@ -5,6 +5,7 @@ It does not depend on trained parameters: it is computed once per graph and cach
 
 import logging
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +21,7 @@ from lopgpn_exp.threads import count_threads
 
 log = logging.getLogger(__name__)
 
+Precision = Literal["float64", "float32"]
 GIB = 2**30
 # Real graphs have entries exactly at the threshold; rounding (1e-16) must not decide whether they are kept.
 TIE_TOLERANCE = 1e-9
@@ -35,6 +37,7 @@ def ppr_matrix(
     teleport: float = 0.1,
     prune_threshold: float = 0.01,
     scheme: Scheme = "recursion",
+    precision: Precision = "float64",
     memory_limit_gib: float = 8.0,
     cache_dir: Path | None = None,
 ) -> Matrix:
@@ -44,7 +47,9 @@ def ppr_matrix(
     below delta and adds their sum to the diagonal of the row, so a row has at most 1/delta + 1 entries.
 
     - Computed in float64 with a fixed order of summation: the same graph gives the same bits.
-    - Ties: an entry is kept if it is at least delta (1 - 1e-9).
+    - Ties: an entry is kept if it is at least delta (1 - 1e-9). With `precision="float32"`, each step is computed and
+      compared with delta in float32, as in the public code, where rounding decides about ties. This stores the product
+      of a step before it is pruned, so it needs more memory than the bound below. It has no effect for delta = 0.
     - delta = 0 gives the exact, dense matrix, for small graphs.
 
     Deviation: the paper's Pi is the power of Eq. (10); see `Dispersion` for why the recursion is the default.
@@ -54,12 +59,13 @@ def ppr_matrix(
     """
     check_ppr(num_steps=num_steps, teleport=teleport, prune_threshold=prune_threshold)
     bound = _check_memory(graph.num_nodes, prune_threshold, memory_limit_gib)
-    key = cache_key(f"ppr-3 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}")
+    description = f"ppr-3 {graph.structure_fingerprint} {num_steps} {teleport!r} {prune_threshold!r} {scheme}"
+    key = cache_key(description if precision == "float64" else f"{description} {precision}")
     if key not in _cache:
 
         def compute() -> Arrays:
             log.info("Building the PPR matrix of %s nodes: at most %.2f GiB", f"{graph.num_nodes:,}", bound)
-            return _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme)
+            return _compute(row_stochastic(graph), num_steps, teleport, prune_threshold, scheme, precision)
 
         arrays = load_or_compute(cache_dir, f"ppr-{key}", compute)
         _cache.clear()
@@ -74,10 +80,13 @@ def check_ppr(*, num_steps: int, teleport: float, prune_threshold: float) -> Non
     check_parameter("prune_threshold", prune_threshold, is_valid, expected="0 or more, less than 1", suggestion=0.01)
 
 
-def _compute(operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme) -> Arrays:
+def _compute(
+    operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme, precision: Precision
+) -> Arrays:
     if delta == 0:
         return {"dense": _compute_dense(operator, num_steps, teleport, scheme)}
-    matrix = _compute_pruned(operator, num_steps, teleport, delta, scheme)
+    compute_pruned = _compute_pruned if precision == "float64" else _compute_pruned_float32
+    matrix = compute_pruned(operator, num_steps, teleport, delta, scheme)
     return {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
 
 
@@ -148,3 +157,19 @@ def _compute_pruned(
             rows_per_task=ROWS_PER_TASK,
         )
     return current
+
+
+def _compute_pruned_float32(
+    operator: sp.csr_array, num_steps: int, teleport: float, delta: float, scheme: Scheme
+) -> sp.csr_array:
+    operator = operator.astype(np.float32)
+    identity = sp.eye_array(operator.shape[0], format="csr", dtype=np.float32)
+    current = identity
+    for _ in range(num_steps):
+        teleported = np.float32(teleport) * (identity if scheme == "recursion" else current)
+        current = ((operator @ current) * np.float32(1 - teleport) + teleported).tocsr()
+        current.data[current.data < np.float32(delta)] = 0
+        current.eliminate_zeros()
+        current = (current + sp.diags_array(1 - current.sum(axis=1), format="csr")).tocsr()
+    current.sort_indices()
+    return current.astype(np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -29,10 +30,16 @@ class Model(nn.Module, ABC):
 
     # Part of the identity of a run. A change that moves the numbers of one model alone increases it in its class.
     numerics_version: ClassVar[int] = NUMERICS_VERSION
+    # Whether it reads the features of the nodes; if so, a graph without features is refused before training.
+    uses_features: ClassVar[bool] = True
 
     @abstractmethod
     def predict(self, graph: Graph, *, cache_dir: Path | None = None) -> Posterior:
         """Return the posterior of every node."""
+
+    def for_graph(self, graph: Graph, *, seed: int = 0, cache_dir: Path | None = None) -> Model:
+        """Return a model that can predict a changed version of the graph it was trained on: as a rule, itself."""
+        return self
 
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
         """Return the opinions that the posterior of `node` is pooled from, if the model pools over nodes."""
@@ -117,9 +124,11 @@ class ClosedFormModel(Model):
     """A model fitted in one step to one graph; it holds the posterior of every node of that graph.
 
     Such a model reads only edges and training labels: `predict` accepts any graph with the same edges, for example with
-    features that a scenario changed, and refuses others. The fitted values are the module's extra state, and thus part
-    of every `state_dict` and checkpoint.
+    features that a scenario changed, and refuses others; `for_graph` fits the model again. The fitted values are the
+    module's extra state, and thus part of every `state_dict` and checkpoint.
     """
+
+    uses_features: ClassVar[bool] = False
 
     def __init__(self, *, num_classes: int) -> None:
         super().__init__()
@@ -154,6 +163,14 @@ class ClosedFormModel(Model):
             )
         fitted = self.fit_nodes(FitData(graph, nodes, labels, seed, cache_dir, report))
         self.fitted = {"edges": graph.structure_fingerprint, **fitted}
+
+    def for_graph(self, graph: Graph, *, seed: int = 0, cache_dir: Path | None = None) -> Model:
+        """Return this model or, if the edges are others, a copy that is fitted to the training nodes of `graph`."""
+        if self.fitted.get("edges") == graph.structure_fingerprint:
+            return self
+        model = copy(self)
+        model.fit(graph, seed=seed, cache_dir=cache_dir)
+        return model
 
     @property
     def iterations(self) -> int:

@@ -17,6 +17,17 @@ from lopgpn_exp.posterior import Dirichlet
 NORMALIZATIONS = {"symmetric": symmetric, "column_stochastic": column_stochastic}
 
 
+class GPNPosterior(Dirichlet):
+    """The Dirichlet distribution of a node after propagation, and the one from the features of the node itself."""
+
+    def __init__(self, alpha: Float[Tensor, "nodes classes"], *, feature_based: Dirichlet) -> None:
+        super().__init__(alpha)
+        self.feature_based = feature_based
+
+    def __getitem__(self, nodes: Int[Tensor, " chosen"]) -> GPNPosterior:
+        return GPNPosterior(self.alpha[nodes], feature_based=self.feature_based[nodes])
+
+
 class GPN(PosteriorNetwork):
     r"""One Dirichlet distribution per node, :math:`\alpha = 1 + \Pi \beta^{ft}`. Source: Stadler et al. (2021).
 
@@ -25,6 +36,8 @@ class GPN(PosteriorNetwork):
     Args:
         normalization: `symmetric` for GPN (sym), `column_stochastic` for GPN (rw).
         num_steps, teleport, dispersion: see `Dispersion`; `dispersion` is its `scheme`.
+        entropy_of: the Dirichlet distribution whose entropy is the regulariser: the `posterior`, or the one from the
+            `features` of the node itself, as in the public code before March 2024.
         network: options of `PosteriorNetwork`.
 
     Deviation: as in the public code, the evidence beta = alpha - 1 is dispersed and 1 is added afterwards, which equals
@@ -38,9 +51,11 @@ class GPN(PosteriorNetwork):
         num_steps: int = 10,
         teleport: float = 0.1,
         dispersion: Scheme = "recursion",
+        entropy_of: Literal["posterior", "features"] = "posterior",
         **network: Any,
     ) -> None:
         super().__init__(**network)
+        self.entropy_of = entropy_of
         self.propagation = Propagation(NORMALIZATIONS[normalization], num_steps, teleport, dispersion)
 
     def prepare(
@@ -48,8 +63,10 @@ class GPN(PosteriorNetwork):
     ) -> PropagationInput:
         return self.propagation.prepare(graph, nodes)
 
-    def forward(self, prepared: PropagationInput) -> Dirichlet:
-        return Dirichlet(1 + prepared.disperse(self.feature_evidence(prepared.features)))
+    def forward(self, prepared: PropagationInput) -> GPNPosterior:
+        evidence, nodes = self.feature_evidence(prepared.features), prepared.disperse.nodes
+        feature_based = Dirichlet(1 + (evidence if nodes is None else evidence[nodes]))
+        return GPNPosterior(1 + prepared.disperse(evidence), feature_based=feature_based)
 
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
         prepared = self.prepare(graph)
@@ -57,6 +74,7 @@ class GPN(PosteriorNetwork):
             alone = Dirichlet(1 + self.feature_evidence(prepared.features))
         return Opinions(prepared.disperse.row(node), alone, "evidence")
 
-    def node_loss(self, posterior: Dirichlet, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
+    def node_loss(self, posterior: GPNPosterior, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
         """Return the uncertain cross-entropy minus the weighted entropy. Paper: Eq. (7) and Sec. 3.1."""
-        return posterior.expected_cross_entropy(labels) - self.entropy_weight * posterior.entropy()
+        regularized = posterior.feature_based if self.entropy_of == "features" else posterior
+        return posterior.expected_cross_entropy(labels) - self.entropy_weight * regularized.entropy()

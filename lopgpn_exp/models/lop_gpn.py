@@ -14,7 +14,7 @@ from torch import Tensor
 from lopgpn_exp.errors import check_in_range
 from lopgpn_exp.graph import Graph, Matrix, Scheme, ppr_matrix
 from lopgpn_exp.graph.features import select_rows
-from lopgpn_exp.graph.ppr import check_ppr
+from lopgpn_exp.graph.ppr import Precision, check_ppr
 from lopgpn_exp.models.base import to_feature_matrix
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.models.posterior_network import PosteriorNetwork
@@ -35,6 +35,7 @@ class LOPGPN(PosteriorNetwork):
     Args:
         num_steps, teleport, dispersion: see `Dispersion`; `dispersion` is its `scheme`.
         prune_threshold: delta, below which entries of Pi are dropped; 0 keeps Pi exact and dense.
+        ppr_precision: arithmetic of the pruning, which decides ties at delta; see `ppr_matrix`.
         memory_limit_gib: largest amount of memory that building Pi may need.
         network: options of `PosteriorNetwork`.
 
@@ -48,6 +49,7 @@ class LOPGPN(PosteriorNetwork):
         teleport: float = 0.1,
         prune_threshold: float = 0.01,
         dispersion: Scheme = "recursion",
+        ppr_precision: Precision = "float64",
         memory_limit_gib: float = 8.0,
         **network: Any,
     ) -> None:
@@ -59,6 +61,7 @@ class LOPGPN(PosteriorNetwork):
             "teleport": teleport,
             "prune_threshold": prune_threshold,
             "scheme": dispersion,
+            "precision": ppr_precision,
             "memory_limit_gib": memory_limit_gib,
         }
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from lopgpn_exp.errors import check_in_range
+from lopgpn_exp.errors import check_in_range, check_parameter
 from lopgpn_exp.graph import Matrix
 from lopgpn_exp.models.base import GradientModel
-from lopgpn_exp.models.layers import Encoder, FlowKind, build_flow
+from lopgpn_exp.models.layers import Encoder, FlowKind, RadialFlow, build_flow
+from lopgpn_exp.seeds import PUBLISHED_SEED
 
 # Log-evidence is clamped to +-30: beyond exp(30) = 1e13, sums of pseudo-counts in float32 lose all digits.
 LOG_EVIDENCE_LIMIT = 30.0
@@ -29,6 +31,8 @@ class PosteriorNetwork(GradientModel):
         flow: the normalising flow that estimates q(z | c).
         flow_layers: number of layers of the flow.
         entropy_weight: weight of the entropy regulariser.
+        published_init: draw the first weights as this initialisation of the public code, counted from 0; by default
+            they are random.
 
     Deviation: the certainty budget N of Eq. (8) is :math:`(4\pi)^{d/2}`, as in the public code.
     """
@@ -44,6 +48,7 @@ class PosteriorNetwork(GradientModel):
         flow: FlowKind = "radial",
         flow_layers: int = 10,
         entropy_weight: float = 1e-4,
+        published_init: int | None = None,
     ) -> None:
         super().__init__()
         reason = "every class has a flow on the latent space"
@@ -56,8 +61,28 @@ class PosteriorNetwork(GradientModel):
         self.log_budget = 0.5 * latent_dim * math.log(4 * math.pi)
         self.entropy_weight = entropy_weight
         self.register_buffer("log_class_prior", torch.full((num_classes,), -math.log(num_classes)))
+        if published_init is not None:
+            reason = "all earlier networks are drawn first"
+            check_in_range("published_init", published_init, low=0, high=1000, reason=reason, suggestion=0)
+            self.draw_published_weights(torch.Generator().manual_seed(PUBLISHED_SEED), count=published_init + 1)
 
     log_class_prior: Tensor
+
+    @torch.no_grad()
+    def draw_published_weights(self, generator: torch.Generator, *, count: int) -> None:
+        """Draw the weights in the order of the public code, which builds `count` networks and keeps the last."""
+        flow: Any = self.flow
+        is_radial = isinstance(flow, RadialFlow)
+        check_parameter("flow", type(flow).__name__, is_radial, expected="radial", suggestion="radial")
+        for _ in range(count):
+            for layer in (self.encoder.hidden, self.encoder.latent):
+                bound = layer.in_features**-0.5  # of weights and biases: the default of torch.nn.Linear
+                for parameter in (layer.weight, layer.bias):
+                    parameter.uniform_(-bound, bound, generator=generator)
+            bound = flow.center.shape[-1] ** -0.5
+            for parameters in zip(flow.alpha_raw, flow.beta_raw, flow.center, strict=True):
+                for parameter in parameters:
+                    parameter.uniform_(-bound, bound, generator=generator)
 
     def observe(self, train_labels: Int[Tensor, " train"]) -> None:
         """Set the class prior to the class frequencies of the training nodes."""

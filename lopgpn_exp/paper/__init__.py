@@ -16,6 +16,7 @@ class ReproductionOptions:
     """Which runs of the paper to reproduce, and how.
 
     Args:
+        split_name: the config of the splits, `published` or `random`; OGBN Arxiv has an official one.
         num_workers: runs at once; -1 for one per core.
         variants: overrides, each a different reading of the paper, whose finished runs are reported too.
         extend: count runs in `runs.parquet` as finished, and keep them in it.
@@ -26,6 +27,7 @@ class ReproductionOptions:
     datasets: tuple[str, ...]
     splits: int
     inits: int
+    split_name: str
     num_workers: int
     variants: tuple[str, ...]
     output_dir: Path
@@ -34,7 +36,9 @@ class ReproductionOptions:
 
     @property
     def report_dir(self) -> Path:
-        return self.output_dir / "reproduction"
+        """The folder of the report. The report on random splits is in a subfolder."""
+        folder = self.output_dir / "reproduction"
+        return folder if self.split_name == "published" else folder / f"{self.split_name}_splits"
 
     @property
     def runs_file(self) -> Path:

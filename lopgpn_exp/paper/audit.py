@@ -1,105 +1,119 @@
-"""Compare every published value with ours, and give a verdict."""
+"""Compare every published value with ours, by definition and by recipe, and give a verdict on each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from lopgpn_exp.paper.cell_notes import find_note
-from lopgpn_exp.paper.published import COLUMNS, load_public_code, load_published
-from lopgpn_exp.paper.table1 import CELL, CellMean, compute_cells, find_cell
+from lopgpn_exp.paper.noise import compute_noise
+from lopgpn_exp.paper.published import COLUMNS, load_public_code, load_public_code_runs, load_published
+from lopgpn_exp.paper.runs_file import BLOCK, RECIPE_PREFIX, StoredRuns
+from lopgpn_exp.paper.table1 import CELL, compute_cells, find_cell
 
 # A difference counts as noise up to this many points, or up to this many standard errors.
 NOISE_POINTS = 2.0
 NOISE_ERRORS = 2.0
 CLOSE_POINTS = 5.0
-WITHIN_NOISE, CLOSE, DIFFERENT, NOT_FROM_PUBLIC_CODE = "within noise", "close", "different", "not from public code"
-VERDICTS = (WITHIN_NOISE, CLOSE, DIFFERENT, NOT_FROM_PUBLIC_CODE)
+EXACT_POINTS = 0.1  # up to which models without randomness should agree
+WITHIN_NOISE, CLOSE, DIFFERENT = "within noise", "close", "different"
+VERDICTS = (WITHIN_NOISE, CLOSE, DIFFERENT)
 RULE = (
-    f"**{WITHIN_NOISE}**: the difference is at most {NOISE_POINTS:g} points or at most {NOISE_ERRORS:g} standard "
-    f"errors; **{CLOSE}**: at most {CLOSE_POINTS:g} points; **{DIFFERENT}**: more than that. All published standard "
-    "errors are 0.00 and carry no information, so the published mean is taken as exact and only our own standard "
-    "error is used. This is the stricter choice: fewer differences count as noise. "
-    f"**{NOT_FROM_PUBLIC_CODE}**: the authors' public code does not give the published value either (see below), so "
-    "agreeing with it would be wrong."
+    f"**{WITHIN_NOISE}**: the difference is at most {NOISE_POINTS:g} points or at most {NOISE_ERRORS:g} times the "
+    f"noise; **{CLOSE}**: at most {CLOSE_POINTS:g} points; **{DIFFERENT}**: more than that. On the published splits, "
+    "the noise is the standard error of the difference between two means over initialisations: ours, and the published "
+    "one over the ten of the public code, which are the same on all splits. With a single initialisation, or on other "
+    "splits, it is the standard error over splits. On the published splits, models without randomness have no noise. "
+    "All published standard errors are 0.00 and carry no information."
 )
-COLUMN_ORDER = [*CELL, "column", "printed", "splits", "ours", "se", "published", "difference", "verdict"]
+BY_DEFINITION = ["ours", "se", "noise", "difference", "verdict"]
+BY_RECIPE = ["recipe", "by_recipe", "recipe_noise", "recipe_difference", "recipe_verdict"]
+PUBLIC_CODE = ["public_code", "public_code_runs", "public_code_2024_03", "public_code_2024_03_runs"]
+COLUMN_ORDER = [*CELL, "column", "printed", "splits", "published", *BY_DEFINITION, *BY_RECIPE]
 
 
-def judge(difference: float, se: float) -> str:
-    """Return the verdict on a difference in points; `se` is NaN if there is only one split."""
-    if abs(difference) <= NOISE_POINTS or abs(difference) <= NOISE_ERRORS * se:
+def judge(difference: float, noise: float) -> str:
+    """Return the verdict on a difference in points; `noise` is NaN if there is none, or if it is not known."""
+    if abs(difference) <= NOISE_POINTS or abs(difference) <= NOISE_ERRORS * noise:
         return WITHIN_NOISE
     return CLOSE if abs(difference) <= CLOSE_POINTS else DIFFERENT
 
 
-def audit_results(results: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per published value that we have a value for, in percent; `difference` is ours minus published."""
+def audit_runs(runs: StoredRuns) -> pd.DataFrame:
+    """Return one row per published value that we have a value for; see `audit_results`."""
+    return audit_results(runs.main, runs.by_recipe, same_splits=runs.notes.has_published_splits)
+
+
+def audit_results(
+    results: pd.DataFrame, by_recipe: pd.DataFrame | None = None, *, same_splits: bool = True
+) -> pd.DataFrame:
+    """Return one row per published value that we have a value for, in percent.
+
+    `ours`, `difference` (ours minus published) and `verdict` are by definition; `by_recipe`, `recipe_difference` and
+    `recipe_verdict` refer to the value that is computed as the published one was, and are the same where `recipe` is
+    empty.
+
+    Args:
+        by_recipe: the results evaluated by recipe; by default those by definition.
+        same_splits: whether the results are on the published splits.
+    """
+    by_recipe = results if by_recipe is None else by_recipe
     cells, columns = compute_cells(results), {column.name: column for column in COLUMNS}
+    recipe_cells = compute_cells(by_recipe)
+    noise, recipe_noise = (compute_noise(runs, same_splits=same_splits).to_dict() for runs in (results, by_recipe))
+    recipes = by_recipe.groupby(BLOCK)["variant"].first().str.removeprefix(RECIPE_PREFIX)
     rows = []
     for published in load_published().to_dict("records"):
-        cell = find_cell(cells, published["dataset"], published["model"], columns[published["column"]])
-        if cell is not None:
-            rows.append(_audit_cell(published, cell))
+        place = (published["dataset"], published["model"], columns[published["column"]])
+        ours, as_published = find_cell(cells, *place), find_cell(recipe_cells, *place)
+        if ours is None or as_published is None:
+            continue
+        row = published | {"splits": ours.splits, "ours": ours.mean, "se": ours.se, "by_recipe": as_published.mean}
+        row |= {"noise": find_cell(noise, *place), "recipe_noise": find_cell(recipe_noise, *place)}
+        row |= {"recipe": recipes[tuple(published[key] for key in BLOCK)]}
+        rows.append(_judge_row(row, with_notes=same_splits))
     table = pd.DataFrame(rows, columns=[*COLUMN_ORDER, "explanation"]).astype({"printed": bool})
     table = table.merge(load_public_code(), on=CELL, how="left")
-    return table[[*COLUMN_ORDER, "public_code", "public_code_splits", "explanation"]]
+    return table[[*COLUMN_ORDER, *PUBLIC_CODE, "explanation"]]
 
 
-def _audit_cell(published: Mapping[Any, Any], ours: CellMean) -> dict[Any, Any]:
-    difference = round(ours.mean - published["published"], 6)
-    verdict, explanation = judge(difference, ours.se), ""
-    if find_note("not_from_public_code", published):
-        verdict = NOT_FROM_PUBLIC_CODE
-    elif verdict != WITHIN_NOISE and (note := find_note("explanations", published)):
-        explanation = note.reason
+def _judge_row(row: Mapping[Any, Any], *, with_notes: bool) -> dict[Any, Any]:
+    difference, recipe_difference = (round(row[key] - row["published"], 6) for key in ("ours", "by_recipe"))
+    verdict, recipe_verdict = judge(difference, row["noise"]), judge(recipe_difference, row["recipe_noise"])
+    note = find_note(row) if with_notes and recipe_verdict != WITHIN_NOISE else None
     return {
-        **published,
-        "splits": ours.splits,
-        "ours": ours.mean,
-        "se": ours.se,
+        **row,
         "difference": difference,
         "verdict": verdict,
-        "explanation": explanation,
+        "recipe_difference": recipe_difference,
+        "recipe_verdict": recipe_verdict,
+        "explanation": "" if note is None else note.reason,
     }
 
 
-def is_within_combined_noise(table: pd.DataFrame) -> pd.Series:
-    """Return which cells are within noise if the published means are as uncertain as ours."""
-    difference = table["difference"].abs()
-    return (difference <= NOISE_POINTS) | (difference <= NOISE_ERRORS * 2**0.5 * table["se"])
+def compare_with_public_code(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the values of the public code next to ours on the same splits: one row per split and metric.
 
+    Both are means over initialisations, in percent.
 
-def compare_with_public_code(results: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each cell that the public code was run on, the share of values within `NOISE_POINTS` of the paper's.
-
-    `public_code` refers to its one value and `ours` to our mean. `ours_few_splits` refers to our means over as few
-    splits as the public code was run on (first initialisation, all choices of splits), which are equally noisy.
+    Args:
+        results: runs on the published splits.
     """
-    run_keys = ["dataset", "model", "scenario"]
-    first_inits = results.sort_values("init").drop_duplicates([*run_keys, "split"]).set_index(run_keys).sort_index()
-    rows = []
-    for cell in table[table["public_code"].notna()].to_dict("records"):
-        values = 100 * first_inits.loc[[tuple(cell[key] for key in run_keys)], cell["metric"]].to_numpy()
-        num_splits = min(int(cell["public_code_splits"]), len(values))
-        means = np.array([np.mean(chosen) for chosen in combinations(values, num_splits)])
-        rows.append(
-            {
-                "public_code": abs(cell["public_code"] - cell["published"]) <= NOISE_POINTS,
-                "ours": abs(cell["difference"]) <= NOISE_POINTS,
-                "ours_few_splits": np.mean(np.abs(means - cell["published"]) <= NOISE_POINTS),
-            }
-        )
-    return pd.DataFrame(rows, columns=["public_code", "ours", "ours_few_splits"])
+    theirs = load_public_code_runs().groupby([*CELL, "split"], as_index=False)["public_code"].mean()
+    metrics = [metric for metric in theirs["metric"].unique() if metric in results]
+    keys = ["dataset", "model", "scenario", "split"]
+    long = results.melt(id_vars=keys, value_vars=metrics, var_name="metric", value_name="ours").dropna()
+    ours = 100 * long.groupby([*CELL, "split"])["ours"].mean()
+    return theirs.merge(ours.reset_index(), on=[*CELL, "split"])
 
 
 def format_audit(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table as it is written to CSV: values with two decimals, counts as whole numbers."""
-    decimals = dict.fromkeys(["ours", "se", "published", "difference", "public_code"], 2) | {"public_code_splits": 0}
+    numbers = ["published", "ours", "se", "noise", "difference", "by_recipe", "recipe_noise", "recipe_difference"]
+    decimals = dict.fromkeys([*numbers, "public_code", "public_code_2024_03"], 2)
+    decimals |= {"public_code_runs": 0, "public_code_2024_03_runs": 0}
     texts = {
         column: table[column].map(lambda value, digits=digits: "" if pd.isna(value) else f"{value:.{digits}f}")
         for column, digits in decimals.items()
@@ -108,8 +122,16 @@ def format_audit(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_verdicts(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Return the number of cells per verdict, and the `median` absolute difference of the comparable cells."""
-    counts = table.groupby([by, "verdict"]).size().unstack(fill_value=0).reindex(columns=list(VERDICTS), fill_value=0)
-    comparable = table[table["verdict"] != NOT_FROM_PUBLIC_CODE]
-    counts["median"] = comparable.groupby(by)["difference"].apply(lambda difference: difference.abs().median())
-    return counts
+    """Return the number of cells for each value of a column, those within noise, and the median absolute difference.
+
+    Cells within noise are counted by definition and by recipe; the difference is by recipe.
+    """
+    groups = table.groupby(by)
+    return pd.DataFrame(
+        {
+            "cells": groups.size(),
+            "by_definition": groups["verdict"].apply(lambda verdicts: (verdicts == WITHIN_NOISE).sum()),
+            "by_recipe": groups["recipe_verdict"].apply(lambda verdicts: (verdicts == WITHIN_NOISE).sum()),
+            "median": groups["recipe_difference"].apply(lambda difference: difference.abs().median()),
+        }
+    )

@@ -12,7 +12,7 @@ import yaml
 from lopgpn_exp.evaluation.costs import summarise_costs
 from lopgpn_exp.paper.published import MEASURES
 from lopgpn_exp.paper.reproduction_notes import Repeat, Session
-from lopgpn_exp.paper.runs_file import StoredRuns
+from lopgpn_exp.paper.runs_file import RECIPE_PREFIX, StoredRuns
 from lopgpn_exp.paper.table1 import compute_percent_means
 from lopgpn_exp.report.document import Block, Heading, Paragraph, Table
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES, NO_VALUE, metric_name, scenario_name
@@ -34,7 +34,8 @@ def compare_variants(results: pd.DataFrame, datasets: Sequence[str]) -> pd.DataF
     Runs are paired by split and initialisation, whose seed they share; the pairs of a split are averaged first. One row
     per variant, model, dataset and scenario; cells read `default, difference ± standard error`.
     """
-    chosen = results[results["dataset"].isin(datasets)]
+    is_recipe = results["variant"].str.startswith(RECIPE_PREFIX)
+    chosen = results[results["dataset"].isin(datasets) & ~is_recipe]
     metrics = [metric for metric in METRICS if metric in chosen]
     runs = chosen.set_index([*GROUP, "split", "init"]).sort_index()[metrics] * 100
     rows = []

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
 CELL_KEYS = ("dataset", "model", "scenario", "metric")
 TEXT_KEYS = ("reason", "tested", "extent")
-Section = Literal["not_from_public_code", "explanations"]
 
 
 @dataclass(frozen=True)
@@ -35,16 +34,14 @@ class CellNote:
 
 
 @cache
-def load_cell_notes() -> dict[str, tuple[CellNote, ...]]:
-    """Return the notes of both sections."""
+def load_cell_notes() -> tuple[CellNote, ...]:
     with files(__package__).joinpath("cell_notes.yaml").open() as file:
-        content = yaml.safe_load(file)
-    return {section: tuple(map(_parse_note, notes)) for section, notes in content.items()}
+        return tuple(map(_parse_note, yaml.safe_load(file) or []))
 
 
-def find_note(section: Section, cell: Mapping[str, Any]) -> CellNote | None:
-    """Return the first note of a section that matches a cell."""
-    return next((note for note in load_cell_notes()[section] if note.matches(cell)), None)
+def find_note(cell: Mapping[str, Any]) -> CellNote | None:
+    """Return the first note that matches a cell."""
+    return next((note for note in load_cell_notes() if note.matches(cell)), None)
 
 
 def _parse_note(node: Mapping[str, Any]) -> CellNote:

@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.paper import typeset
-from lopgpn_exp.paper.audit import audit_results, format_audit
+from lopgpn_exp.paper.audit import audit_runs, format_audit
 from lopgpn_exp.paper.audit_document import build_audit
 from lopgpn_exp.paper.claims import Claim, check_claims
 from lopgpn_exp.paper.concept_figures import draw_concept_figures
+from lopgpn_exp.paper.published_page import build_published_page
 from lopgpn_exp.paper.result_figures import (
     MeanCurves,
     build_curve_tables,
@@ -40,7 +41,8 @@ class PaperReport:
     @property
     def main_files(self) -> list[Path]:
         """The files to look at first."""
-        paths = [self.folder / name for name in ("audit.html", "table1.html", "arc.pdf", "runs.parquet")]
+        names = ("audit.html", "published_table.html", "table1.html", "arc.pdf", "runs.parquet")
+        paths = [self.folder / name for name in names]
         return [path for path in paths if path.is_file()]
 
 
@@ -60,14 +62,18 @@ def write_report(folder: Path, *, runs_file: Path | None = None, figures: bool =
             hint="lopgpn_exp reproduce",
         )
     folder.mkdir(parents=True, exist_ok=True)
-    _write_table1(folder, runs.main)
+    _write_table1(folder, runs)
     mean_curves = compute_mean_curves(runs.main_curves)
     for name, table in build_curve_tables(mean_curves).items():
         (folder / "arc").mkdir(exist_ok=True)
         table.to_csv(folder / "arc" / name, index=False)
-    report = PaperReport(folder, runs, audit_results(runs.main), check_claims(runs.main, runs.main_curves))
+    report = PaperReport(folder, runs, audit_runs(runs), check_claims(runs.main, runs.main_curves))
     scatter = draw_scatter(report.audit)
     _write_audit(report, scatter)
+    if runs.notes.has_published_splits:
+        page = list(build_published_page(runs, report.audit))
+        (folder / "published_table.md").write_text(to_markdown(page))
+        (folder / "published_table.html").write_text(to_html("What the published table is made of", page))
     if figures:
         for name, figure in {"scatter": scatter, **draw_figures(mean_curves)}.items():
             save_figure(figure, folder, name)
@@ -82,9 +88,13 @@ def draw_figures(mean_curves: MeanCurves) -> dict[str, Figure]:
     return figures
 
 
-def _write_table1(folder: Path, results: pd.DataFrame) -> None:
+def _write_table1(folder: Path, runs: StoredRuns) -> None:
+    """Write the table by definition in all formats, and the one by recipe as CSV."""
+    results = runs.main
     marks = mark_cells(results)
     build_table1(results, marks).to_csv(folder / "table1.csv", index=False)
+    if runs.notes.has_published_splits:
+        build_table1(runs.by_recipe, mark_cells(runs.by_recipe)).to_csv(folder / "table1_recipe.csv", index=False)
     rows = typeset.build_grid(results, marks)
     (folder / "table1.tex").write_text(typeset.to_latex(rows))
     (folder / "table1.md").write_text(typeset.to_markdown(rows))

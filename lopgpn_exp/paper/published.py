@@ -97,18 +97,31 @@ def load_published() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def load_public_code() -> pd.DataFrame:
-    """Return what the public code gave on its own splits: the mean `public_code` over `public_code_splits`, in percent.
+def load_public_code_runs(version: str = "") -> pd.DataFrame:
+    """Return what the public code gave: one row per run and metric, `public_code` in percent.
 
-    One row per dataset, model, scenario and metric.
+    Args:
+        version: the newest one by default; `_2024_03` for the one before the commit of 14 March 2024.
     """
-    with files(__package__).joinpath("public_code.csv").open() as file:
+    with files(__package__).joinpath(f"public_code{version}.csv").open() as file:
         table = pd.read_csv(file)
     metrics = {"accuracy": "test/accuracy", "id_accuracy": "id/accuracy", "ood_accuracy": "ood/accuracy"}
     metrics |= {name: name.replace("auroc_", "ood/auroc/") for name in map(str, table) if name.startswith("auroc_")}
     long = table.rename(columns=metrics).melt(
-        id_vars=["dataset", "model", "scenario"], value_vars=list(metrics.values()), var_name="metric"
+        id_vars=["dataset", "model", "scenario", "split", "init"],
+        value_vars=list(metrics.values()),
+        var_name="metric",
+        value_name="public_code",
     )
-    groups = long.dropna(subset="value").groupby(CELL)["value"]
-    means = groups.agg(public_code="mean", public_code_splits="count").reset_index()
-    return means.assign(public_code=100 * means["public_code"])
+    long = long.dropna(subset="public_code")
+    return long.assign(public_code=100 * long["public_code"], split=long["split"] - 1)  # it counts from 1
+
+
+def load_public_code() -> pd.DataFrame:
+    """Return the means of both versions of the public code and their number of runs, one row per cell."""
+    means = []
+    for version in ("", "_2024_03"):
+        groups = load_public_code_runs(version).groupby(CELL)["public_code"]
+        names = {"mean": f"public_code{version}", "count": f"public_code{version}_runs"}
+        means.append(groups.agg(["mean", "count"]).rename(columns=names))
+    return means[0].join(means[1], how="outer").reset_index()

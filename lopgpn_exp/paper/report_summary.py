@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.paper.audit import CLOSE, DIFFERENT, NOT_FROM_PUBLIC_CODE, VERDICTS, WITHIN_NOISE, count_verdicts
+from lopgpn_exp.paper.audit import WITHIN_NOISE, count_verdicts
 from lopgpn_exp.paper.claims.evidence import FAILS, HOLDS, PARTLY
 from lopgpn_exp.paper.paper_report import PaperReport
 from lopgpn_exp.report.console import Console, new_table, print_table
@@ -19,13 +19,13 @@ MARKERS = "<!-- audit -->", "<!-- /audit -->"
 def print_report(report: PaperReport) -> None:
     """Print the verdicts by model, the claims, and what is missing."""
     console = Console()
-    columns = ["model", *VERDICTS, "median difference"]
+    columns = ["model", "cells", "within noise by definition", "by recipe", "median difference by recipe"]
     table = new_table(columns, left=["model"], title="Printed cells of the paper's table")
-    counts = count_verdicts(report.audit[report.audit["printed"]], "model")
+    counts = count_verdicts(report.audit[report.audit["printed"]], "model").to_dict("index")
     for model, name in MODEL_NAMES.items():
-        if model in counts.index:
-            row = counts.loc[model]
-            table.add_row(name, *(f"{row[verdict]:.0f}" for verdict in VERDICTS), f"{row['median']:.2f}")
+        if model in counts:
+            numbers = [f"{counts[model][column]:.0f}" for column in ("cells", "by_definition", "by_recipe")]
+            table.add_row(name, *numbers, f"{counts[model]['median']:.2f}")
     console.print()
     print_table(table)
     console.print()
@@ -40,15 +40,16 @@ def print_report(report: PaperReport) -> None:
 def format_headline(report: PaperReport) -> str:
     """Return the outcome of the audit in a few sentences."""
     printed = report.audit[report.audit["printed"]]
-    counts = printed["verdict"].value_counts().reindex(list(VERDICTS), fill_value=0)
-    comparable = len(printed) - counts[NOT_FROM_PUBLIC_CODE]
-    share = 100 * counts[WITHIN_NOISE] / max(comparable, 1)
+    within = {key: int((printed[key] == WITHIN_NOISE).sum()) for key in ("verdict", "recipe_verdict")}
+    shares = {key: f"{count} ({100 * count / max(len(printed), 1):.0f} %)" for key, count in within.items()}
+    splits = "the published splits" if report.runs.notes.has_published_splits else "random splits"
     headline = (
-        f"Of {len(printed)} published values on {report.runs.main['dataset'].nunique()} datasets, "
-        f"{counts[NOT_FROM_PUBLIC_CODE]} cannot be reproduced with the authors' public code either. Of the other "
-        f"{comparable}, we reproduce {counts[WITHIN_NOISE]} ({share:.0f} %) within noise; {counts[CLOSE]} are close "
-        f"and {counts[DIFFERENT]} differ."
+        f"Of {len(printed)} published values on {report.runs.main['dataset'].nunique()} datasets, we reproduce "
+        f"{shares['verdict']} within noise by the paper's definitions, on {splits}"
     )
+    has_recipes = bool((printed["recipe"] != "").any())
+    headline += f", and {shares['recipe_verdict']} if each is computed as the published value was." * has_recipes
+    headline += "." * (not has_recipes)
     if report.claims:
         claims = Counter(claim.verdict for claim in report.claims)
         headline += (

@@ -56,6 +56,7 @@ class Notes:
         numerics: their numerics version.
         left_out: datasets that could not be read or downloaded, with the reason.
         variants: overrides whose runs are reported besides the default ones.
+        split_name: the config of the splits; earlier files have none, and random splits.
     """
 
     numerics: int
@@ -63,6 +64,11 @@ class Notes:
     variants: Sequence[str] = ()
     sessions: Sequence[Session] = ()
     repeats: Sequence[Repeat] = ()
+    split_name: str = "random"
+
+    @property
+    def has_published_splits(self) -> bool:
+        return self.split_name == "published"
 
     @classmethod
     def from_json(cls, content: Any) -> Notes:
@@ -75,6 +81,7 @@ class Notes:
             variants=content.get("variants", []),
             sessions=[Session.from_json(session) for session in sessions],
             repeats=[Repeat(**repeat) for repeat in content.get("repeats", [])],
+            split_name=str(content.get("split_name", "random")),
         )
 
     def merge(self, other: Notes) -> Notes:
@@ -85,6 +92,7 @@ class Notes:
             variants=_union(self.variants, other.variants),
             sessions=_union(self.sessions, other.sessions),
             repeats=_union(self.repeats, other.repeats),
+            split_name=self.split_name,
         )
 
 

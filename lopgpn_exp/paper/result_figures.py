@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from lopgpn_exp.evaluation.statistics import CLEAN, aggregate_curves
-from lopgpn_exp.paper.audit import NOISE_POINTS, NOT_FROM_PUBLIC_CODE
+from lopgpn_exp.paper.audit import NOISE_POINTS
 from lopgpn_exp.paper.published import MEASURES
 from lopgpn_exp.report.names import DATASET_NAMES, MEASURE_NAMES, MODEL_COLORS, MODEL_NAMES, SCENARIO_NAMES
 
@@ -90,7 +90,7 @@ def draw_all_curves(curves: MeanCurves) -> Figure:
 def draw_scatter(cells: pd.DataFrame) -> Figure:
     """Draw our value over the published one for each printed cell.
 
-    Cells that the public code does not reproduce either are hollow.
+    Filled points are computed as the published value was. Hollow ones are by definition, where that differs.
     """
     figure = Figure(figsize=(7.2, 5.3), layout="constrained")
     axes = figure.subplots()
@@ -100,11 +100,11 @@ def draw_scatter(cells: pd.DataFrame) -> Figure:
     axes.plot([0, 100], [0, 100], color="#888888", lw=0.8)
     printed = cells[cells["printed"]]
     for (model, scenario), group in printed.groupby(["model", "scenario"]):
-        is_hollow, color = group["verdict"] == NOT_FROM_PUBLIC_CODE, MODEL_COLORS[str(model)]
-        for points, face in ((group[~is_hollow], color), (group[is_hollow], "none")):
+        color, has_recipe = MODEL_COLORS[str(model)], group["recipe"] != ""
+        for points, column, face in ((group, "by_recipe", color), (group[has_recipe], "ours", "none")):
             axes.scatter(
                 points["published"],
-                points["ours"],
+                points[column],
                 s=20,
                 marker=SCENARIO_MARKERS[str(scenario)],
                 facecolors=face,
@@ -120,12 +120,13 @@ def draw_scatter(cells: pd.DataFrame) -> Figure:
         Line2D([], [], ls="", marker=marker, color="#555555", label=SCENARIO_NAMES[scenario])
         for scenario, marker in SCENARIO_MARKERS.items()
     ]
-    handles.append(Line2D([], [], ls="", marker="o", mfc="none", color="#555555", label=NOT_FROM_PUBLIC_CODE))
+    handles.append(Line2D([], [], ls="", marker="o", mfc="none", color="#555555", label="by definition"))
     figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8)
     return figure
 
 
 def _draw_curves(curves: MeanCurves, colors: Mapping[str, str], minimum: Mapping[str, float]) -> Figure:
+    curves = {key: curve for key, curve in curves.items() if key[1] in colors} or curves
     datasets, present = _find_datasets(curves), {model for _, model, _ in curves}
     models = [model for model in colors if model in present]
     figure = Figure(figsize=(11, 1.75 * len(datasets) + 0.6), layout="constrained")

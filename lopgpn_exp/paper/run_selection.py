@@ -41,6 +41,7 @@ def compose_runs(
     datasets: Iterable[str],
     splits: int,
     inits: int,
+    split_name: str,
     settings: Sequence[str] = (),
     variant: Sequence[str] = (),
     only: Collection[RunKey] | None = None,
@@ -50,6 +51,7 @@ def compose_runs(
     Datasets with a single split and models without randomness have fewer runs.
 
     Args:
+        split_name: the config of the splits; a dataset with an official split keeps it.
         settings: overrides that change no number, such as `output_dir=...`.
         variant: overrides that make it a different run; models that do not accept them are skipped.
         only: the runs to return; all by default.
@@ -60,18 +62,17 @@ def compose_runs(
         if only is not None and not any(key[:2] == (model, dataset) for key in only):
             continue
         try:
-            base = compose_nodes([f"model={model}", f"dataset={dataset}", *settings, *variant])
+            overrides = [f"model={model}", f"dataset={dataset}", *settings, *variant]
+            base = compose_nodes([f"split={split_name}", *overrides] if has_random_splits(dataset) else overrides)
         except InputError as error:
             if not variant:
                 raise
             refused[model] = error
             continue
-        resolved = {name: _resolve_with_scenario(base, name) for name in SCENARIO_NAMES}
         num_splits, num_inits = min(splits, base.split.count), min(inits, base.model.inits or inits)
         for split, init, name in product(range(num_splits), range(num_inits), SCENARIO_NAMES):
             if only is None or (model, dataset, split, init, name) in only:
-                config = resolved[name]
-                configs.append({**config, "split": {**config["split"], "index": split}, "init": init})
+                configs.append(_resolve(base, split=split, init=init, scenario=name))
     if refused and not configs:
         reason = next(iter(refused.values())).what
         raise InputError(
@@ -81,13 +82,19 @@ def compose_runs(
     return configs
 
 
-def _resolve_with_scenario(base: DictConfig, name: str) -> dict[str, Any]:
+@cache  # composing takes a tenth of a second
+def has_random_splits(dataset: str) -> bool:
+    """Return whether a dataset has no official split."""
+    return bool(compose_nodes([f"dataset={dataset}"]).split.name == "random")
+
+
+def _resolve(base: DictConfig, *, split: int, init: int, scenario: str) -> dict[str, Any]:
     config = deepcopy(base)
-    config.ood = _compose_scenario(name)
+    config.split.index, config.init, config.ood = split, init, _compose_scenario(scenario)
     return resolve(config)
 
 
-@cache  # composing takes a tenth of a second
+@cache
 def _compose_scenario(name: str) -> DictConfig:
     return compose_nodes([f"ood={name}"]).ood
 
@@ -127,6 +134,7 @@ def find_finished_runs(options: ReproductionOptions, variant: str = "") -> list[
         datasets=options.datasets,
         splits=options.splits,
         inits=1 + max((key[3] for key in keys), default=0),
+        split_name=options.split_name,
         settings=[f"output_dir={options.output_dir}"],
         variant=variant.split(),
         only=keys,

@@ -21,9 +21,11 @@ from lopgpn_exp.report.names import DATASET_NAMES
 
 RUN_KEY = ["dataset", "model", "scenario", "split", "init", "variant"]  # what a run is, whatever its id
 KEYS = [*RUN_KEY, "run_id"]
+BLOCK = ["dataset", "model", "scenario"]
 COSTS = ("epochs", "peak_rss_mb", "seconds/load", "seconds/prepare", "seconds/train", "seconds/evaluate")
 METRICS = ("val/", "test/", "id/", "ood/", "change/")
 SCENARIOS_WITHOUT_TRAINING = ("bernoulli", "gaussian")  # they evaluate the training of the clean run
+RECIPE_PREFIX = "recipe="  # of the variant of a run that was evaluated by a recipe
 METADATA_KEY = b"lopgpn_exp"
 Row = Mapping[str, Any]
 
@@ -32,7 +34,8 @@ Row = Mapping[str, Any]
 class StoredRuns:
     """The content of `runs.parquet`: one row per run, and accuracy-rejection curves in long form.
 
-    `variant` is empty for a run of the default config; otherwise it lists the overrides that make it a different run.
+    `variant` is empty for a run of the default config; otherwise it lists the overrides that make it a different run,
+    or names the recipe that a run was evaluated by (see `recipes`).
     """
 
     results: pd.DataFrame
@@ -40,9 +43,29 @@ class StoredRuns:
     notes: Notes
 
     @property
+    def num_runs(self) -> int:
+        """Number of runs, without the evaluations by recipe."""
+        return int((~self._is_recipe).sum())
+
+    @property
+    def _is_recipe(self) -> pd.Series:
+        return self.results["variant"].str.startswith(RECIPE_PREFIX)
+
+    @property
     def main(self) -> pd.DataFrame:
         """The default runs on the paper's datasets. Only these enter the paper's table."""
         return _select_main(self.results)
+
+    @property
+    def by_recipe(self) -> pd.DataFrame:
+        """The main runs, but evaluated by recipe in each block whose runs were all evaluated so; see `variant`."""
+        main, parts = self.main, []
+        recipes = dict(list(self.results[self._is_recipe].groupby(BLOCK)))
+        for block, runs in main.groupby(BLOCK):
+            rows = recipes.get(block)
+            is_covered = rows is not None and _runs_of(rows) >= _runs_of(runs)
+            parts.append(rows if is_covered else runs)
+        return pd.concat(parts, ignore_index=True) if parts else main
 
     @property
     def main_curves(self) -> pd.DataFrame:
@@ -81,7 +104,7 @@ def merge_runs(path: Path, other: Path) -> Repeat:
     Where both contain a run, the one of the other file replaces ours. The comparison becomes part of the notes.
     """
     theirs, added = _read_rows(other)
-    ours, notes = _read_rows(path) if path.is_file() else ({}, Notes(added.numerics))
+    ours, notes = _read_rows(path) if path.is_file() else ({}, Notes(added.numerics, split_name=added.split_name))
     pairs = [(ours[key], row) for key, row in theirs.items() if key in ours]
     for first, second in pairs:
         if first["run_id"] != second["run_id"]:
@@ -210,6 +233,10 @@ def _unfold_curves(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 def _select_main(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[(frame["variant"] == "") & frame["dataset"].isin(list(DATASET_NAMES))]
+
+
+def _runs_of(rows: pd.DataFrame) -> set[tuple[int, int]]:
+    return set(zip(rows["split"], rows["init"], strict=True))
 
 
 def _run_key(row: Row) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -14,6 +14,7 @@ from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
 
 CELL = ["dataset", "model", "scenario", "metric"]
 CellKey = tuple[str, str, str, str]
+T = TypeVar("T")
 
 
 class CellMean(NamedTuple):
@@ -56,7 +57,7 @@ def build_table1(results: pd.DataFrame, marks: Mapping[CellKey, str]) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def find_cell(cells: Mapping[CellKey, CellMean], dataset: str, model: str, column: Column) -> CellMean | None:
+def find_cell(cells: Mapping[Any, T], dataset: str, model: str, column: Column) -> T | None:
     """Return our value of a published column, or None if the model has none."""
     metrics = (column.metric, FALLBACK_METRICS.get(column.metric, column.metric))
     keys = [(dataset, model, column.scenario, metric) for metric in metrics]

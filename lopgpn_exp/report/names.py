@@ -24,11 +24,26 @@ DATASET_NAMES = {
     "pubmed": "PubMed",
     "ogbn_arxiv": "OGBN Arxiv",
 }
+DATASET_NAMES_BEYOND = {  # those that the paper does not have
+    "coauthor_cs": "Coauthor CS",
+    "coauthor_physics": "Coauthor Physics",
+    "tolokers": "Tolokers",
+    "minesweeper": "Minesweeper",
+    "chameleon_filtered": "Chameleon (filtered)",
+    "squirrel_filtered": "Squirrel (filtered)",
+}
 SCENARIO_NAMES = {
     "none": "clean",
     "leave_out_classes": "Leave-out classes",
     "bernoulli": "Ber(0.5)",
     "gaussian": "N(0, 1)",
+}
+SCENARIO_NAMES_BEYOND = {
+    **{f"os_{number}": f"OS-{number}" for number in range(1, 6)},
+    "near_features": "Near features",
+    "popularity": "Popularity",
+    "locality": "Locality",
+    "density": "Density",
 }
 
 # By path. A path such as `ood/auroc` stands for one metric per measure: `ood/auroc/tu`, `ood/auroc/eu`, ...
@@ -42,10 +57,13 @@ METRIC_NAMES = {
     "val/accuracy": "validation accuracy",
     "val/nll": "validation NLL",
     "test/auarc": "AUARC",
+    "error/auroc": "error AUC-ROC",
+    "error/aupr": "error AUC-PR",
     "ood/auroc": "AUC-ROC",
     "ood/aupr": "AUC-PR",
     "ood/fpr95": "FPR95",
     "change": "change",
+    "shift/mean": "mean",
 }
 ACCURACY = ("test/accuracy", "id/accuracy", "ood/accuracy")
 CALIBRATION = ("test/ece", "test/brier", "test/nll")
@@ -78,11 +96,11 @@ def model_name(model: str) -> str:
 
 
 def dataset_name(dataset: str) -> str:
-    return DATASET_NAMES.get(dataset, dataset)
+    return (DATASET_NAMES | DATASET_NAMES_BEYOND).get(dataset, dataset)
 
 
 def scenario_name(scenario: str) -> str:
-    return SCENARIO_NAMES.get(scenario, scenario)
+    return (SCENARIO_NAMES | SCENARIO_NAMES_BEYOND).get(scenario, scenario)
 
 
 def measure_name(measure: str) -> str:

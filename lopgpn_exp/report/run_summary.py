@@ -38,6 +38,9 @@ def print_run(result: RunResult, *, folder: Path, cached: bool) -> None:
         table.add_row(Text(measure_name(measure)), *("" if value is None else f"{value:.4f}" for value in values))
     console.print(Group("", table, ""))
     durations = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in result.seconds.items())
+    if "shift/budget" in metrics:
+        removed, added = (round(metrics[f"shift/edges_{change}"]) for change in ("removed", "added"))
+        console.print(f"edges removed {removed:,}, added {added:,}")
     lines = [f"{result.epochs} epochs; {durations}; peak {result.peak_rss_mb:.0f} MB", f"results  {folder}"]
     if (folder / "page.html").is_file():  # runs of earlier versions have none
         lines.append(f"page     {folder / 'page.html'}")

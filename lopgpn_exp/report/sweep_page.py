@@ -8,11 +8,13 @@ from html import escape
 import pandas as pd
 
 from lopgpn_exp.evaluation.costs import summarise_costs
+from lopgpn_exp.evaluation.shift import BUDGET, MEAN_UNCERTAINTY, budget_curves, rank_correlations
+from lopgpn_exp.evaluation.shift import CURVES as BUDGET_CURVES
 from lopgpn_exp.evaluation.statistics import CLEAN, aggregate, aggregate_curves, mark_best
 from lopgpn_exp.report import charts
 from lopgpn_exp.report.charts import sweep_charts
 from lopgpn_exp.report.charts.sweep_charts import Means, MetricInScenario
-from lopgpn_exp.report.document import render_page
+from lopgpn_exp.report.document import Table, render_page
 from lopgpn_exp.report.names import (
     CALIBRATION,
     DATASET_NAMES,
@@ -31,6 +33,10 @@ from lopgpn_exp.report.names import (
 )
 
 STYLE = "nav a { margin-right: 1em; }\n"
+CORRELATION_NOTE = (
+    "Rank correlation of error and mean uncertainty of the test nodes over budgets (Spearman): 1 means that "
+    "uncertainty grows whenever accuracy falls."
+)
 TABLE_NOTE = (
     "Mean ± standard error over splits; accuracies and AUC-ROC in percent. For each scenario, the best model is bold. "
     "Models that a paired t-test over splits (5 %) cannot distinguish from it are underlined. For ECE, Brier score and "
@@ -74,10 +80,14 @@ def _render_dataset(results: pd.DataFrame, curves: pd.DataFrame) -> Iterator[str
     legend = charts.legend((model_name(model), colors[model]) for model in models)
     yield f"<h3>Accuracy by rejection, clean</h3>{legend}"
     yield _render_curves(aggregate_curves(curves[curves["scenario"] == CLEAN]), models)
+    shifted = set() if BUDGET not in results else set(results.dropna(subset=BUDGET)["scenario"])
+    others = [scenario for scenario in scenarios if scenario not in shifted]
     yield f"<h3>Detection of OOD nodes, AUC-ROC</h3>{legend}"
-    yield _render_detection(means, models, scenarios)
-    yield f"<h3>Accuracy and calibration</h3>{legend}"
-    yield charts.chart_row(_draw_accuracy_and_calibration(means, models, scenarios))
+    yield _render_detection(means, models, others)
+    if others:
+        yield f"<h3>Accuracy and calibration</h3>{legend}"
+        yield charts.chart_row(_draw_accuracy_and_calibration(means, models, others))
+    yield from _render_shifts(budget_curves(results), models, legend)
     yield "<h3>Cost</h3>"
     yield charts.chart_row(sweep_charts.cost_charts(summarise_costs(results), models))
     yield "<h3>All means</h3>"
@@ -102,6 +112,26 @@ def _render_detection(means: Means, models: Sequence[str], scenarios: Sequence[s
     if not drawings:
         return '<p class="note">No scenario of this sweep has out-of-distribution nodes.</p>'
     return charts.chart_row(drawings)
+
+
+def _render_shifts(curves: pd.DataFrame, models: Sequence[str], legend: str) -> Iterator[str]:
+    """Draw accuracy, calibration and mean uncertainty against the budget of each shift."""
+    correlations = rank_correlations(curves)
+    for shift, group in curves.groupby("shift"):
+        yield f"<h3>{escape(scenario_name(str(shift)))}, by budget</h3>{legend}"
+        metrics = sort_names(group["metric"], (*BUDGET_CURVES, *(f"{MEAN_UNCERTAINTY}/{m}" for m in MEASURE_NAMES)))
+        drawn = (sweep_charts.budget_chart(group[group["metric"] == m], models, metric_name(m)) for m in metrics)
+        yield charts.chart_row(drawn)
+        table = correlations[correlations["shift"] == shift].pivot(index="model", columns="measure", values="value")
+        if not table.empty:
+            measures = sort_names(table.columns, MEASURE_NAMES)
+            rows = [[model_name(m), *(_format_correlation(table.loc[m, k]) for k in measures)] for m in table.index]
+            yield Table(["model", *map(measure_name, measures)], rows, 1).html()
+            yield f'<p class="note">{CORRELATION_NOTE}</p>'
+
+
+def _format_correlation(value: float) -> str:
+    return NO_VALUE if pd.isna(value) else f"{value:.2f}"
 
 
 def _draw_accuracy_and_calibration(means: Means, models: Sequence[str], scenarios: Sequence[str]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -10,18 +10,24 @@ import pandas as pd
 from rich.text import Text
 from tqdm import tqdm
 
+from lopgpn_exp.evaluation.shift import BUDGET, budget_curves, rank_correlations
 from lopgpn_exp.evaluation.statistics import aggregate
 from lopgpn_exp.records import Attempt, Job
 from lopgpn_exp.report.console import Console, new_table, print_table
 from lopgpn_exp.report.document import Table as MarkdownTable
 from lopgpn_exp.report.names import (
+    MEASURE_NAMES,
     find_measures,
     measure_name,
+    metric_name,
     model_colors,
+    sort_names,
 )
 
-# The accuracy of a scenario in a table of means: of ID nodes as in the paper's table, of all test nodes if none is OOD.
+# The accuracy of a scenario in a table of means: of ID nodes as in the paper's table, of all test nodes if none is OOD
+# or if edges changed, which affects all nodes.
 MEAN_ACCURACY = ("id/accuracy", "test/accuracy")
+DEFAULT_REPORT = ("ood/auroc",)
 
 
 def print_plan(
@@ -36,7 +42,7 @@ def print_plan(
 
     Args:
         invalid: runs that cannot be started, each with its error.
-        skipped_splits: runs left out because their dataset ships a single split.
+        skipped_splits: runs left out because their dataset ships fewer splits.
         past_seconds: mean of past trainings by model and dataset.
     """
     todo = [job for job in jobs if not job.is_finished]
@@ -47,7 +53,7 @@ def print_plan(
         lines.append(f"{counts}; {estimate_duration(todo, past_seconds)}")
     if len(skipped_splits):
         skipped = _count(len(skipped_splits), "run")
-        lines.append(f"Further splits are left out ({skipped}): the dataset ships a single split")
+        lines.append(f"Further splits are left out ({skipped}): the dataset ships no more")
     if invalid:
         lines.append(f"{len(invalid)} cannot be run: {(invalid[0].error or '').splitlines()[0]}")
     Console().print("\n".join(["", *lines]))
@@ -74,10 +80,17 @@ def show_progress(batches: Iterable[Sequence[Attempt]], *, total: int) -> Iterat
             yield from attempts
 
 
-def print_summary(results: pd.DataFrame, attempts: Sequence[Attempt]) -> None:
-    """Print the means over splits, then the runs that failed with their errors."""
+def print_summary(
+    results: pd.DataFrame, attempts: Sequence[Attempt], *, report: Sequence[str] = DEFAULT_REPORT
+) -> None:
+    """Print the means over splits, then the runs that failed with their errors.
+
+    Args:
+        report: further metrics in the tables, as in the config.
+    """
     if not results.empty:
-        print_means(results)
+        print_means(results, report=report)
+        print_correlations(results)
     failures = [attempt for attempt in attempts if attempt.has_failed]
     if not failures:
         return
@@ -97,15 +110,30 @@ def print_summary(results: pd.DataFrame, attempts: Sequence[Attempt]) -> None:
     console.print("The same command tries only these again.")
 
 
-def print_means(results: pd.DataFrame) -> None:
+def print_means(results: pd.DataFrame, *, report: Sequence[str] = DEFAULT_REPORT) -> None:
     """Print one table of means per dataset."""
     colors = model_colors(results["model"])
-    for means in _mean_tables(results):
+    for means in _mean_tables(results, report):
         table = new_table(means.columns, left=("model", "scenario"), title=means.dataset)
         for model, *cells in means.rows:
             table.add_row(Text.assemble(("● ", colors[model]), model), *cells)
         Console().print()
         print_table(table)
+
+
+def print_correlations(results: pd.DataFrame) -> None:
+    """Print, for shifts with several budgets, whether the uncertainty of each model grows with its error."""
+    table = rank_correlations(budget_curves(results)).dropna()
+    if table.empty:
+        return
+    measures = sort_names(table["measure"], MEASURE_NAMES)
+    columns = ["dataset", "shift", "model", *map(measure_name, measures)]
+    printed = new_table(columns, left=columns[:3], title="rank correlation of error and mean uncertainty over budgets")
+    for key, group in table.groupby(columns[:3]):
+        values = dict(zip(group["measure"], group["value"], strict=True))
+        printed.add_row(*map(str, key), *(f"{values[m]:.2f}" if m in values else "" for m in measures))
+    Console().print()
+    print_table(printed)
 
 
 def render_means_markdown(results: pd.DataFrame) -> str:
@@ -125,19 +153,30 @@ class MeanTable:
     rows: list[list[str]]
 
 
-def _mean_tables(results: pd.DataFrame) -> Iterator[MeanTable]:
+def _mean_tables(results: pd.DataFrame, report: Sequence[str] = DEFAULT_REPORT) -> Iterator[MeanTable]:
     means = aggregate(results).set_index(["dataset", "model", "scenario", "metric"])[["mean", "se"]].to_dict("index")
     for dataset, runs in results.groupby("dataset"):
         present = runs.columns[runs.notna().any()]
-        measures = [measure for measure in find_measures(present, "ood/auroc") if measure != "lconf"]
+        metrics = [metric for name in report for metric in _expand_metric(name, present)]
         rows = []
         for (model, scenario), group in runs.groupby(["model", "scenario"]):
             key = (dataset, model, scenario)
-            accuracy = next(text for metric in MEAN_ACCURACY if (text := _format_mean(means, (*key, metric))))
-            cells = [_format_mean(means, (*key, f"ood/auroc/{measure}")) for measure in measures]
+            accuracies = MEAN_ACCURACY[::-1] if BUDGET in group and group[BUDGET].notna().any() else MEAN_ACCURACY
+            accuracy = next(text for metric in accuracies if (text := _format_mean(means, (*key, metric))))
+            cells = [_format_mean(means, (*key, metric)) for metric in metrics]
             rows.append([str(model), str(scenario), str(len(group)), accuracy, *cells])
-        columns = ["model", "scenario", "runs", "accuracy", *map(measure_name, measures)]
+        is_one_path = len(report) == 1 and report[0] not in metrics  # the columns are the measures
+        headings = [
+            measure_name(metric.rpartition("/")[2]) if is_one_path else metric_name(metric) for metric in metrics
+        ]
+        columns = ["model", "scenario", "runs", "accuracy", *headings]
         yield MeanTable(str(dataset), columns, rows)
+
+
+def _expand_metric(name: str, present: Collection[str]) -> list[str]:
+    """Return a metric or, for a path such as `ood/auroc`, one metric per measure; LConf is in no table of the paper."""
+    measures = [f"{name}/{measure}" for measure in find_measures(present, name) if measure != "lconf"]
+    return [name] if name in present else measures
 
 
 def _format_mean(means: Mapping[Hashable, Mapping[Hashable, float]], key: tuple[Hashable, ...]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from lopgpn_exp.config.plan import RunGraphs, RunPlan, config_hints
 from lopgpn_exp.config.schema import Stage
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation.evaluate import Evaluation, evaluate, select_test_nodes
+from lopgpn_exp.evaluation.shift import evaluate_shift
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.records import RunResult
 from lopgpn_exp.runs.identity import run_id, training_id
@@ -22,6 +23,7 @@ from lopgpn_exp.runs.machine import peak_rss_mb, versions
 from lopgpn_exp.runs.run_folder import find_damage, is_complete, read_result, write_run
 from lopgpn_exp.runs.storage import clean_output_dir, lock
 from lopgpn_exp.runs.training_cache import Training, get_or_train
+from lopgpn_exp.targets import import_target
 from lopgpn_exp.threads import limit_threads
 
 if TYPE_CHECKING:  # a finished run is shown without Lightning
@@ -69,8 +71,19 @@ def locate_run(plan: RunPlan) -> LocatedRun:
     start = time.perf_counter()
     graphs = plan.load_graphs()
     with config_hints("model"):
+        _check_features(plan, graphs.clean)
         training = training_id(plan, graphs.training)
     return LocatedRun(plan, graphs, training, run_id(plan, training), time.perf_counter() - start)
+
+
+def _check_features(plan: RunPlan, graph: Graph) -> None:
+    """Raise an InputError if the model needs features and the data has none."""
+    if graph.missing_features is not None and import_target(plan.model_class).uses_features:
+        raise InputError(
+            f"{plan.dataset} has no features here, and model={plan.model} needs them",
+            expected=f"the file {graph.missing_features}, or a model that uses no features: gkde or matern_ggp",
+            hint="model=gkde",
+        )
 
 
 def run(plan: RunPlan, *, on_located: Callable[[], object] | None = None) -> RunOutcome:
@@ -161,7 +174,12 @@ def _evaluate(located: LocatedRun, training: Training) -> Evaluation:
     plan, graph, model = located.plan, located.graphs.evaluation, training.model
     if model is None:
         model = load_model(training.checkpoint, plan, located.graphs.training)
+    model = model.for_graph(graph, seed=plan.seed, cache_dir=plan.cache_dir)
     evaluation = evaluate(model.predict(graph, cache_dir=plan.cache_dir), graph)
+    budget = plan.scenario_options.get("budget")
+    if budget is not None:
+        shift = evaluate_shift(located.graphs.clean, graph, evaluation.predictions, budget)
+        return replace(evaluation, metrics=evaluation.metrics | shift)
     if plan.stage is not Stage.none and "ood/accuracy" not in evaluation.metrics:
         raise InputError(
             f"the scenario {plan.scenario} made no test node out-of-distribution",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lopgpn_exp.config.plan import RunPlan
-from lopgpn_exp.config.schema import KEYS_WITHOUT_EFFECT
+from lopgpn_exp.config.schema import ADDED_OPTIONS, KEYS_WITHOUT_EFFECT
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.targets import import_target
@@ -47,7 +47,7 @@ def run_id(plan: RunPlan, training: str) -> str:
             "training": training,
             "scenario": plan.scenario,
             "stage": plan.stage,
-            "scenario_options": plan.scenario_options,
+            "scenario_options": drop_without_effect(plan.scenario_options, "ood"),
             "names": [plan.model, plan.dataset],
             **_code_of(plan, "ood"),
         }
@@ -56,8 +56,16 @@ def run_id(plan: RunPlan, training: str) -> str:
 
 
 def drop_without_effect(options: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """Return the options of a config group without those that change no result."""
-    return {key: value for key, value in options.items() if f"{group}.{key}" not in KEYS_WITHOUT_EFFECT}
+    """Return the options that belong to an identity.
+
+    Options that change no result are left out, and so are options that were added later, at their default.
+    """
+    named = {f"{group}.{key}": (key, value) for key, value in options.items()}
+    return {
+        key: value
+        for name, (key, value) in named.items()
+        if name not in KEYS_WITHOUT_EFFECT and not (name in ADDED_OPTIONS and value == ADDED_OPTIONS[name])
+    }
 
 
 def _code_of(plan: RunPlan, group: str) -> dict[str, Any]:

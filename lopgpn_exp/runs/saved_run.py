@@ -123,7 +123,8 @@ class SavedRun:
     @cached_property
     def posterior(self) -> Posterior:
         """The posterior of every node of `graph`."""
-        return self.predict(self.graph)
+        model = self.model.for_graph(self.graph, seed=self.plan.seed, cache_dir=self.plan.cache_dir)
+        return model.predict(self.graph, cache_dir=self.plan.cache_dir)
 
     def predict(self, graph: Graph) -> Posterior:
         """Apply the model to any graph with the same features."""

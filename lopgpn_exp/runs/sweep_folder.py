@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lopgpn_exp.config.schema import LABEL_IGNORED_KEYS, flatten
+from lopgpn_exp.config.limits import scenario_name
+from lopgpn_exp.config.schema import ADDED_OPTIONS, LABEL_IGNORED_KEYS, flatten
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.records import SweepRecord
 from lopgpn_exp.runs.run_folder import read_config
@@ -50,8 +51,9 @@ def label_variants(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return labels by run id: the settings in which runs of the same model, dataset and scenario differ."""
     groups = defaultdict(list)
     for run_id, config in configs.items():
-        values = {key: value for key, value in flatten(config) if key not in LABEL_IGNORED_KEYS}
-        groups[tuple(config[group]["name"] for group in ("model", "dataset", "ood"))].append((run_id, values))
+        values = ADDED_OPTIONS | {key: value for key, value in flatten(config) if key not in LABEL_IGNORED_KEYS}
+        names = (config["model"]["name"], config["dataset"]["name"], scenario_name(config))
+        groups[names].append((run_id, values))
     labels = {}
     for members in groups.values():
         keys = sorted({key for _, values in members for key in values})

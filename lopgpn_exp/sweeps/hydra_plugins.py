@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from itertools import islice, product
 from math import prod
 from typing import Any
@@ -17,9 +16,10 @@ from hydra.errors import HydraException
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, flag_override
+from omegaconf import DictConfig, OmegaConf, flag_override
 
 from lopgpn_exp.config.compose import resolve
+from lopgpn_exp.config.limits import check_scenario
 from lopgpn_exp.config.plan import config_hints
 from lopgpn_exp.errors import FailedRunsError, InputError
 from lopgpn_exp.records import Attempt, Job
@@ -33,10 +33,16 @@ SHARED_KEYS = re.compile(r"output_dir|dry_run|tracking(\..*)?|hydra[./].*")  # o
 
 
 class ProtocolSweeper(Sweeper):
-    """Runs every combination of the axes: those of the command line, and those of `params` that it does not set."""
+    """Runs every combination of the axes: those of the command line, and those of a protocol that it does not set.
 
-    def __init__(self, params: Mapping[str, Any] | None = None) -> None:
-        self.params = params or {}
+    Args:
+        params: the values of each axis.
+        evaluations: overrides, one group of axes per line. Each line is combined with all other axes. They are not used
+            if the command line names a scenario; a line that sets a group which the command line names is left out.
+    """
+
+    def __init__(self, params: Mapping[str, Any] | None = None, evaluations: Sequence[str] | None = None) -> None:
+        self.params, self.evaluations = params or {}, evaluations or []
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.parser = OverridesParser.create(config_loader=hydra_context.config_loader)
@@ -45,15 +51,22 @@ class ProtocolSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> None:
-        axes: dict[str, list[str]] = {}
-        params = [f"{key}={value}" for key, value in self.params.items()]
-        for override in self.parser.parse_overrides(params + arguments):
+        given = self._expand(arguments)
+        axes = self._expand([f"{key}={value}" for key, value in self.params.items()]) | given
+        evaluations = [] if "ood" in given else [self._expand(line.split()) for line in self.evaluations]
+        grids = [axes | evaluation for evaluation in evaluations if not evaluation.keys() & given.keys()] or [axes]
+        if (num_runs := sum(prod(map(len, grid.values())) for grid in grids)) > MAX_RUNS:
+            raise InputError(f"the sweep has {num_runs:,} runs or more", expected=f"at most {MAX_RUNS:,}")
+        self.launcher.launch([job for grid in grids for job in product(*grid.values())], initial_job_idx=0)
+
+    def _expand(self, overrides: list[str]) -> dict[str, list[str]]:
+        """Return the values of each key as overrides; those of the last override if a key has several."""
+        axes = {}
+        for override in self.parser.parse_overrides(overrides):
             key = override.get_key_element()
             axes[key] = [f"{key}={value}" for value in _list_values(override)]
             _check_axis(key, axes[key], override.input_line)
-        if (num_runs := prod(map(len, axes.values()))) > MAX_RUNS:
-            raise InputError(f"the sweep has {num_runs:,} runs or more", expected=f"at most {MAX_RUNS:,}")
-        self.launcher.launch(list(product(*axes.values())), initial_job_idx=0)
+        return axes
 
 
 class LocalLauncher(Launcher):
@@ -83,7 +96,7 @@ class LocalLauncher(Launcher):
         """Return one config per job. Split and init are set afterwards, since composing takes a quarter of a second."""
         parser = OverridesParser.create(config_loader=self.config_loader)
         named = {o.key_or_group for o in parser.parse_overrides(list(self.config.hydra.overrides.task))}
-        cache: dict[tuple[str, ...], dict[str, Any]] = {}
+        cache: dict[tuple[str, ...], DictConfig] = {}
         configs = []
         for overrides in job_overrides:
             pairs = (override.partition("=") for override in overrides)
@@ -91,12 +104,14 @@ class LocalLauncher(Launcher):
             rest = tuple(o for o in overrides if o.partition("=")[0] not in AXES)
             if rest not in cache:
                 cache[rest] = _drop_hydra(self.config_loader.load_sweep_config(self.config, list(rest)))
-            config = deepcopy(cache[rest])
-            if any(_is_beyond_limit(config, key, step) for key, step in steps.items() if key not in named):
+            nodes = cache[rest]
+            if any(_is_beyond_limit(nodes, key, step) for key, step in steps.items() if key not in named):
                 continue  # a dataset with one split, or a model without randomness: the axis is shorter here
-            if "split.index" in steps:
-                config["split"]["index"] = steps["split.index"]
-            configs.append(config | {"init": steps.get("init", config["init"])})
+            for key, step in steps.items():
+                OmegaConf.update(nodes, key, step)
+            config = resolve(nodes)  # only now, since values may refer to the split or the init
+            if "ood" in named or _has_scenario(config):
+                configs.append(config)
         return configs
 
 
@@ -165,11 +180,11 @@ def _check_axis(key: str, values: Sequence[str], override: str | None) -> None:
         )
 
 
-def _drop_hydra(sweep_config: DictConfig) -> dict[str, Any]:
-    """Return the config as plain values, without Hydra's own node."""
+def _drop_hydra(sweep_config: DictConfig) -> DictConfig:
+    """Return the config without Hydra's own node."""
     with flag_override(sweep_config, ["struct", "readonly"], [False, False]):
         sweep_config.pop("hydra")
-    return resolve(sweep_config)
+    return sweep_config
 
 
 def _parse_step(key: str, value: str) -> int:
@@ -179,7 +194,15 @@ def _parse_step(key: str, value: str) -> int:
         raise InputError(f"{key} is {value!r}", expected="a whole number", hint=f"{key}=0") from None
 
 
-def _is_beyond_limit(config: Mapping[str, Any], axis: str, step: int) -> bool:
-    group, key = AXES[axis]
-    limit = (config[group] or {}).get(key)
+def _has_scenario(config: Mapping[str, Any]) -> bool:
+    """Return whether the dataset and the split have the scenario that a protocol asks for."""
+    try:
+        check_scenario(config)
+    except InputError:
+        return False
+    return True
+
+
+def _is_beyond_limit(config: DictConfig, axis: str, step: int) -> bool:
+    limit = OmegaConf.select(config, ".".join(AXES[axis]))
     return limit is not None and step >= limit

@@ -58,7 +58,7 @@ def run_sweep(configs: Sequence[Mapping[str, Any]], execute: Executor) -> list[A
             if tracker:
                 tracker.add_attempt(attempt)
         finished = [results[run_id] for run_id in record.run_ids if run_id in results]
-        _report(record, finished, attempts, output_dir, tracker)
+        _report(record, finished, attempts, output_dir, tracker, configs[0]["report"])
     return attempts
 
 
@@ -68,10 +68,12 @@ def _report(
     attempts: Sequence[Attempt],
     output_dir: Path,
     tracker: FaultTolerantTracker | None,
+    metrics: Sequence[str],
 ) -> None:
     """Report the outcome in the terminal, as a page, and in MLflow."""
     results, curves = (label_models(table(finished), record.labels) for table in (results_table, curves_table))
-    print_summary(results, attempts)  # before the page and tracking, so that a failure there cannot hide it
+    # Before the page and tracking, so that a failure there cannot hide it.
+    print_summary(results, attempts, report=metrics)
     page = write_sweep(output_dir / "sweeps" / record.id, record, results, curves) if finished else None
     links = {}
     if tracker:

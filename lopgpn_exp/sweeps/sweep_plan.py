@@ -13,7 +13,7 @@ from typing import Any
 
 from lopgpn_exp.config.plan import RunPlan, plan_run
 from lopgpn_exp.config.schema import Stage
-from lopgpn_exp.data.splits import OneSplitError
+from lopgpn_exp.data.splits import MissingSplitError
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.records import Attempt, Job, SweepRecord, run_title
@@ -34,7 +34,8 @@ class DatasetCache:
     def share(self, plan: RunPlan) -> RunPlan:
         """Return the plan with functions that use this cache."""
         split, scenario = (json.dumps(plan.config[group], sort_keys=True) for group in ("split", "ood"))
-        is_trained_on = plan.stage is Stage.training  # the graphs of other scenarios are needed once
+        # The graphs of other scenarios are needed once.
+        is_trained_on = plan.stage in (Stage.training, Stage.inductive)
         change = partial(self._get, plan, split + scenario, plan.change_graph) if is_trained_on else plan.change_graph
         return replace(
             plan,
@@ -60,7 +61,7 @@ class SweepPlan:
 
     Args:
         invalid: runs that cannot be started, such as those with a wrong value or a missing dataset.
-        skipped_splits: runs on split indices that do not exist because the dataset ships a single split.
+        skipped_splits: runs on split indices that do not exist because the dataset ships fewer splits.
     """
 
     jobs: list[Job]
@@ -106,7 +107,7 @@ def plan_sweep(plans: Sequence[RunPlan]) -> SweepPlan:
     invalid: list[Attempt] = []
     skipped: list[Attempt] = []
     for plan, failure in failures:
-        is_skipped = isinstance(failure, OneSplitError) and _split_method(plan) in valid_splits
+        is_skipped = isinstance(failure, MissingSplitError) and _split_method(plan) in valid_splits
         attempt = Attempt(_job_without_identity(plan.config), 0.0, str(failure))
         (skipped if is_skipped else invalid).append(attempt)
     return SweepPlan(list(jobs.values()), invalid, skipped)

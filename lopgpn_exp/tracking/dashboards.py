@@ -24,6 +24,7 @@ MAX_RUNS = 60  # in one chart
 TAG_COLUMNS = ("model", "dataset", "scenario", "split", "init", "sweep")
 METRIC_COLUMNS = ("test/accuracy", "id/accuracy", "ood/auroc/eu", "test/ece", "seconds/train")
 CURVES = "Accuracy-rejection curves"
+SHIFT_CURVES = "Shifts by budget (percent)"
 AUROC = "OOD AUC-ROC"
 OTHER = "Everything else"  # collapsed
 LAST_SECTIONS = ("Accuracy", "Calibration", "Training", "Cost", OTHER)
@@ -107,7 +108,7 @@ def _state(search: str, metrics: Collection[str], *, visible: str) -> dict[str, 
     sections = {metric: _section(metric) for metric in sorted(metrics, key=_reading_order)}
     named = [f"{AUROC} · {name}" for name in SCENARIO_NAMES]
     others = sorted(name for name in set(sections.values()) - {*named} if name.startswith(f"{AUROC} · "))
-    order = [CURVES, AUROC, *named, *others, *LAST_SECTIONS]
+    order = [CURVES, SHIFT_CURVES, AUROC, *named, *others, *LAST_SECTIONS]
     return {
         "searchFilter": search,
         "orderByKey": "attributes.start_time",
@@ -143,6 +144,8 @@ def _section(metric: str) -> str:
     kind = "/".join(path)
     if kind == "arc":
         return CURVES
+    if metric.startswith("by_budget/"):
+        return SHIFT_CURVES
     if kind == "ood/auroc":
         return f"{AUROC} · {scenario}" if scenario else AUROC
     if last == "accuracy":
@@ -165,7 +168,7 @@ def _chart(metric: str, section: str) -> dict[str, Any]:
         "deleted": False,
         "isGenerated": False,
     }
-    if not metric.startswith(("arc/", "training/")):
+    if not metric.startswith(("arc/", "by_budget/", "training/")):
         return chart
     return chart | {
         "type": "LINE",

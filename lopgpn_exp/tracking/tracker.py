@@ -151,6 +151,7 @@ class Tracker(MlflowExperiment):
 
         The means are the parent's description, not its metrics, since the UI would draw a chart for each of thousands.
         """
+        from lopgpn_exp.evaluation.shift import summarise_shifts
         from lopgpn_exp.evaluation.statistics import find_first_clean_runs, summarise_models  # deferred: pandas
         from lopgpn_exp.report.terminal import render_means_markdown
 
@@ -165,7 +166,9 @@ class Tracker(MlflowExperiment):
                 self.client.log_artifacts(parent, str(self.output_dir / "sweeps" / self.sweep.id))
                 examples, colors = find_first_clean_runs(results), model_colors(results["model"])
                 earlier = self._search("tags.kind = 'summary'")  # without names, which may contain quotes
-                for key, summary in summarise_models(results, curves).items():
+                summaries, shifts = summarise_models(results, curves), summarise_shifts(results)
+                for key in summaries | shifts:
+                    summary = [*summaries.get(key, ()), *shifts.get(key, ())]
                     history = training_history(by_id[examples[key]]) if key in examples else ()
                     self._add_summary(*key, [*summary, *history], colors[key[1]])
                     self._retire_summaries(*key, earlier)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Options of glibc's `mallopt` (malloc.h), and the default values.
-TRIM_THRESHOLD, DEFAULT_TRIM_THRESHOLD = -1, 2**17
-MMAP_MAX, DEFAULT_MMAP_MAX = -4, 2**16
+# Options of glibc's `mallopt` (malloc.h).
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 LARGEST = 2**31 - 1  # of an option
+# The first call of `mallopt` ends glibc's dynamic thresholds; these are the values they reach once a large tensor has
+# been freed.
+ADJUSTED = {MMAP_MAX: 2**16, MMAP_THRESHOLD: 2**25, TRIM_THRESHOLD: 2**26}
 
 
 @contextmanager
@@ -19,8 +22,7 @@ def keep_freed_memory() -> Iterator[None]:
     glibc returns tensors of more than 32 MB to the system as soon as they are freed, and the system clears each page of
     the next one: on a graph with a million nodes, a fifth of an epoch. Other C libraries are left alone.
     """
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "mallopt") or not hasattr(library, "malloc_trim"):
+    if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
         yield
         return
     library.mallopt(MMAP_MAX, 0)
@@ -28,6 +30,6 @@ def keep_freed_memory() -> Iterator[None]:
     try:
         yield
     finally:
-        library.mallopt(MMAP_MAX, DEFAULT_MMAP_MAX)
-        library.mallopt(TRIM_THRESHOLD, DEFAULT_TRIM_THRESHOLD)
+        for option, value in ADJUSTED.items():
+            library.mallopt(option, value)
         library.malloc_trim(0)

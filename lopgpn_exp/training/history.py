@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MAX_POINTS = 200  # of a series; more cannot be told apart in a chart
+MAX_POINTS = 200  # per series; a chart cannot show more
 
 
 class History:

@@ -59,7 +59,7 @@ def test_the_next_command_can_be_run(bounds, command, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["gpn_rw"], "is a Dirichlet"),
+        (["gpn_rw"], "is a GPNPosterior"),
         (["lop_gpn"], "'lop_gpn' is the beginning of 2 names"),
         (["model=lop_gpn"], "'model=lop_gpn' matches 2 runs"),
         (["lop_gnp-synthetic"], "'lop_gnp-synthetic' matches no run"),

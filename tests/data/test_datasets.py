@@ -1,16 +1,21 @@
 """Benchmark datasets: sizes, damaged or missing raw files, generated graphs."""
 
 import gzip
+import shutil
 
 import numpy as np
 import pytest
 import torch
 
+from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.data import data_root
-from lopgpn_exp.data.datasets import amazon, block_model, citation_full, digits_graph, ogb_node
+from lopgpn_exp.data.datasets import amazon, block_model, citation_full, digits_graph, heterophilous, ogb_node
 from lopgpn_exp.data.datasets.digits import _read_digits
+from lopgpn_exp.data.files.survey import homophily
 from lopgpn_exp.data.splits import official_split
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.graph import Part
+from tests.support import compose
 from tests.support.graph_files import write_ogb_files
 
 # protocol.md: nodes, undirected edges, features, classes, isolated nodes, nodes without any feature
@@ -28,7 +33,7 @@ def test_real_graphs_have_the_documented_sizes(real_data, name):
     load, nodes, edges, features, classes, isolated, empty = PUBLISHED[name]
     graph = load(root=real_data, collection_name=name)
     degree = torch.bincount(graph.edge_index[0], minlength=nodes)
-    sums = graph.features.sum(1)
+    sums = graph.features.to_dense().sum(1)
     assert (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes) == (
         nodes,
         edges,
@@ -38,6 +43,44 @@ def test_real_graphs_have_the_documented_sizes(real_data, name):
     assert int((degree == 0).sum()) == isolated
     assert int((sums == 0).sum()) == empty
     torch.testing.assert_close(sums[sums > 0], torch.ones(nodes - empty))
+
+
+# PyG's documentation, and Platonov et al. (2023): nodes, edges, features, classes, share of edges within classes
+BEYOND_THE_PAPER = {
+    "coauthor_cs": (18_333, 81_894, 6_805, 15, 0.81),
+    "coauthor_physics": (34_493, 247_962, 8_415, 5, 0.93),
+    "tolokers": (11_758, 519_000, 10, 2, 0.59),
+    "minesweeper": (10_000, 39_402, 7, 2, 0.68),
+    "chameleon_filtered": (890, 8_854, 2_325, 5, 0.24),
+    "squirrel_filtered": (2_223, 46_998, 2_089, 5, 0.21),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_THE_PAPER)
+def test_further_graphs_have_the_statistics_of_their_sources(real_data, monkeypatch, name):
+    monkeypatch.setenv("LOPGPN_DATA", str(real_data))
+    *sizes, share = BEYOND_THE_PAPER[name]
+    plan = plan_run(compose("model=gkde", f"dataset={name}"))
+    graph = plan.read_dataset()
+    assert [graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes] == sizes
+    assert homophily(graph)[0] == pytest.approx(share, abs=0.005)
+    if name.startswith("coauthor"):
+        assert plan.split_dataset(graph).official_part is None
+        return
+    assert graph.official_part.shape == (10, graph.num_nodes)
+    assert len({tuple(part.tolist()) for part in graph.official_part}) == 10
+    split = plan.split_dataset(graph)
+    assert torch.equal(split.part, graph.official_part[0])
+    for part in (Part.TRAIN, Part.VAL, Part.TEST):
+        assert len(split.nodes(part)) > 0
+
+
+@pytest.mark.parametrize("name", ["chameleon_filtered", "squirrel_filtered"])
+def test_a_graph_that_cannot_be_downloaded_names_its_file(tmp_path, name):
+    with pytest.raises(InputError, match="PyG cannot download it") as caught:
+        heterophilous(root=tmp_path, collection_name=name, scaling="rows")
+    assert str(tmp_path / "heterophilous" / name / "raw" / f"{name}.npz") in caught.value.expected
+    assert caught.value.parameter == "data_root"
 
 
 def write_raw_file(path, **changes):
@@ -153,6 +196,32 @@ def test_ogb_graphs_have_their_official_split(tmp_path):
         assert (graph.num_nodes, graph.num_edges, graph.num_classes) == (8, 4, 40)
         assert graph.part.tolist() == [1, 1, 1, 2, 2, 3, 3, 3]
         assert graph.features[0, 0] == -1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_ogb_graph_without_features_is_read_from_its_other_files(tmp_path):
+    folder = write_ogb_files(tmp_path)
+    complete = official_split(ogb_node(root=tmp_path), index=0)
+    shutil.rmtree(folder / "processed")
+    (folder / "raw/node-feat.csv.gz").unlink()
+    graph = official_split(ogb_node(root=tmp_path), index=0)
+    assert graph.missing_features == folder / "raw/node-feat.csv.gz"
+    assert complete.missing_features is None
+    for name in ("edge_index", "labels", "part"):
+        assert torch.equal(getattr(graph, name), getattr(complete, name))
+    assert graph.num_classes == complete.num_classes
+    assert not graph.features.any()
+    (folder / "split/time/valid.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(InputError, match=r"valid\.csv\.gz cannot be read"):
+        ogb_node(root=tmp_path)
+
+
+def test_the_real_ogbn_arxiv_has_the_statistics_of_its_source(real_data):
+    if not (real_data / "ogb/ogbn_arxiv/raw/edge.csv.gz").is_file():
+        pytest.skip("ogbn-arxiv is not available")
+    graph = official_split(ogb_node(root=real_data), index=0)
+    assert (graph.num_nodes, graph.num_edges, graph.num_classes) == (169_343, 1_157_799, 40)
+    assert [len(graph.nodes(part)) for part in (Part.TRAIN, Part.VAL, Part.TEST)] == [90_941, 29_799, 48_603]
 
 
 @pytest.mark.filterwarnings("ignore")

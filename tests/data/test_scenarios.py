@@ -1,11 +1,12 @@
-"""Out-of-distribution scenarios change exactly what they say."""
+"""Scenarios that change features: how many nodes, which features, and nothing else."""
 
+import numpy as np
 import pytest
 import torch
 
 from lopgpn_exp.data import scenarios
 from lopgpn_exp.data.datasets.synthetic import block_model
-from lopgpn_exp.data.splits import random_split
+from lopgpn_exp.data.splits import published_split, random_split
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
 
@@ -15,25 +16,6 @@ FEATURE_SCENARIOS = [
     scenarios.feature_dropout,
     scenarios.feature_noise,
 ]
-
-
-def test_left_out_classes_stay_in_the_graph_but_not_in_training(small_graph):
-    graph = scenarios.leave_out_classes(small_graph, left_out_classes=1)
-    is_left_out = small_graph.labels == 2
-    assert graph.num_classes == 2
-    assert torch.equal(graph.features, small_graph.features)
-    assert torch.equal(graph.edge_index, small_graph.edge_index)
-    assert torch.equal(graph.is_ood, is_left_out)
-    assert set(graph.part[is_left_out].tolist()) == {Part.NONE, Part.TEST}
-    assert torch.equal(graph.part[~is_left_out], small_graph.part[~is_left_out])
-    assert torch.equal(graph.part == Part.TEST, small_graph.part == Part.TEST)
-
-
-@pytest.mark.parametrize("count", [0, 2, 3])
-def test_leaving_out_too_many_classes_or_none_is_an_error(small_graph, count):
-    with pytest.raises(InputError, match="left out") as caught:
-        scenarios.leave_out_classes(small_graph, left_out_classes=count)
-    assert (caught.value.parameter, caught.value.suggestion) == ("left_out_classes", 1)
 
 
 @pytest.mark.parametrize("scenario", FEATURE_SCENARIOS, ids=lambda scenario: scenario.__name__)
@@ -79,3 +61,63 @@ def test_perturbed_features_have_the_documented_distribution():
     assert replaced.features[replaced.is_ood].std() == pytest.approx(1, abs=0.02)
     assert (dropped.features[dropped.is_ood] == 0).float().mean() == pytest.approx(0.5, abs=0.01)
     assert (noisy.features - graph.features)[noisy.is_ood].std() == pytest.approx(0.5, abs=0.01)
+
+
+def test_near_features_have_the_frequencies_of_the_training_nodes():
+    generator = torch.Generator().manual_seed(0)
+    bits = torch.bernoulli(torch.linspace(0.05, 0.95, 40).expand(4000, 40), generator=generator)
+    graph = block_model(num_nodes=4000, num_edges=10, num_classes=2, num_features=40)
+    split = random_split(graph.replace(features=bits / bits.sum(dim=1, keepdim=True)), index=0, train=0.2, test=0.65)
+    changed = scenarios.near_features(split, seed=0)
+    rows = changed.features[changed.is_ood]
+    torch.testing.assert_close(rows.sum(dim=1), torch.ones(len(rows)))
+    frequencies = (split.features[split.part == Part.TRAIN] > 0).double().mean(dim=0)
+    torch.testing.assert_close((rows > 0).double().mean(dim=0), frequencies, atol=0.1, rtol=0)
+    # In rows that do not sum to 1, a feature that is present has its mean.
+    counted = split.replace(features=3 * bits)
+    values = scenarios.near_features(counted, seed=0).features[changed.is_ood]
+    assert set(values.unique().tolist()) == {0.0, 3.0}
+
+
+def test_near_features_need_features_that_are_present_or_absent(small_graph):
+    shifted = small_graph.replace(features=small_graph.features - 1)
+    with pytest.raises(InputError, match="negative values") as caught:
+        scenarios.near_features(shifted, seed=0)
+    assert caught.value.suggestion == "feature_noise"
+
+
+@pytest.mark.parametrize("scenario", [scenarios.bernoulli, scenarios.gaussian], ids=["bernoulli", "gaussian"])
+def test_published_draws_are_those_of_the_public_code(small_graph, scenario):
+    """Its steps, written out: one generator of numpy draws splits and nodes, one of torch the features."""
+    graph = published_split(small_graph, index=1)
+    changed = scenario(graph, published_split=1, seed=0)
+    rng = np.random.RandomState(42)
+    for _ in range(2):
+        remaining = np.bincount(small_graph.labels)
+        for fraction in (0.05, 0.15, 0.8):
+            sizes = (fraction * remaining).astype(int)
+            for count, size in zip(remaining, sizes, strict=True):
+                rng.choice(count, size, replace=False)
+            remaining = remaining - sizes
+    nodes = []
+    for part in (Part.VAL, Part.TEST, Part.NONE, Part.TRAIN):
+        members = graph.nodes(part).numpy()
+        nodes.extend(rng.choice(members, int(len(members) * 0.1), replace=False))
+    with torch.random.fork_rng():
+        torch.manual_seed(42)
+        noise = torch.zeros(len(nodes), small_graph.num_features)
+        if scenario is scenarios.gaussian:
+            noise = noise.normal_()
+        else:
+            noise = noise.bernoulli(0.5)
+            noise = noise / (noise.sum(dim=-1).unsqueeze(-1) + 1e-10)
+    assert sorted(nodes) == torch.nonzero(changed.is_ood).flatten().tolist()
+    torch.testing.assert_close(changed.features[torch.tensor(np.array(nodes))], noise)
+    untouched = ~changed.is_ood
+    assert torch.equal(changed.features[untouched], graph.features[untouched])
+
+
+def test_published_draws_need_the_published_split(small_graph):
+    with pytest.raises(InputError, match="has another split") as caught:
+        scenarios.gaussian(small_graph, published_split=0, seed=0)
+    assert caught.value.parameter == "published_split"

@@ -1,12 +1,22 @@
 """Splits: sizes, stratification, reproducibility and errors."""
 
+import numpy as np
 import pytest
 import torch
 
+from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.data.datasets.pyg import citation_full
-from lopgpn_exp.data.splits import OneSplitError, official_split, own_split, random_split
+from lopgpn_exp.data.splits import (
+    MissingSplitError,
+    official_split,
+    own_split,
+    per_class_split,
+    published_split,
+    random_split,
+)
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
+from tests.support import SHARED, compose
 from tests.support.graph_files import read_csv, write_csv
 
 
@@ -80,6 +90,94 @@ def test_the_advice_on_rare_classes_fits_the_format(folder):
     assert "unlabelled (a blank cell)" in caught.value.hint
 
 
+@pytest.mark.parametrize("dataset", ["cora_ml", "citeseer", "pubmed", "amazon_photos", "amazon_computers"])
+def test_published_splits_are_those_of_the_public_code(real_data, monkeypatch, dataset):
+    """Index by index, for all ten splits."""
+    monkeypatch.setenv("LOPGPN_DATA", str(real_data))
+    graph = plan_run(compose("model=gkde", f"dataset={dataset}")).read_dataset()
+    with np.load(SHARED / "paper" / "public_splits" / f"{dataset}.npz") as expected:
+        for index in range(10):
+            found = published_split(graph, index=index)
+            for name in ("train", "val", "test"):
+                np.testing.assert_array_equal(found.nodes(Part[name.upper()]).numpy(), expected[f"{name}_{index}"])
+
+
+def test_published_fractions_are_of_the_nodes_that_are_left(small_graph):
+    part = published_split(small_graph, index=3).part
+    for label in range(3):
+        members = part[small_graph.labels == label]
+        train = int(0.05 * len(members))
+        val = int(0.15 * (len(members) - train))
+        test = int(0.8 * (len(members) - train - val))
+        counts = torch.bincount(members.long(), minlength=4).tolist()
+        assert counts == [len(members) - train - val - test, train, val, test]
+    changed = small_graph.replace(features=small_graph.features * 2)
+    assert torch.equal(published_split(changed, index=3).part, part)
+
+
+def test_a_published_split_needs_twenty_nodes_per_class(build_graph):
+    graph = build_graph([(0, 1)], [[1.0]] * 40, [0] * 21 + [1] * 19)
+    with pytest.raises(InputError, match="class 1 has too few nodes for training") as caught:
+        published_split(graph, index=0)
+    assert (caught.value.parameter, caught.value.suggestion) == ("split", "random")
+    with pytest.raises(InputError, match="from 0 to 9"):
+        published_split(graph, index=10)
+
+
+def test_splits_per_class_have_equal_training_nodes_and_a_share_for_testing(small_graph):
+    parts = [per_class_split(small_graph, index=index, train=10).part for index in range(10)]
+    assert len({tuple(part.tolist()) for part in parts}) == 10
+    assert torch.equal(parts[3], per_class_split(small_graph, index=3, train=10).part)
+    for part in parts:
+        assert torch.bincount(small_graph.labels[part == Part.TRAIN]).tolist() == [10, 10, 10]
+        assert int((part == Part.TEST).sum()) == 60  # a fifth of all nodes
+        assert int((part == Part.VAL).sum()) == 300 - 30 - 60
+    # Test nodes are drawn from all classes together, so their numbers vary.
+    counts = {tuple(torch.bincount(small_graph.labels[part == Part.TEST]).tolist()) for part in parts}
+    assert len(counts) > 1
+    changed = small_graph.replace(features=small_graph.features * 2)
+    assert torch.equal(per_class_split(changed, index=3, train=10).part, parts[3])
+
+
+def test_unlabelled_nodes_are_in_no_part_of_a_split_per_class(small_graph):
+    graph = small_graph.replace(labels=small_graph.labels.masked_fill(torch.arange(300) % 4 == 0, -1))
+    part = per_class_split(graph, index=0).part
+    assert (part[graph.labels < 0] == Part.NONE).all()
+    assert int((part == Part.TEST).sum()) == 45  # of 225 labelled nodes
+
+
+def test_a_class_with_too_few_nodes_for_its_training_nodes_is_named(build_graph):
+    graph = build_graph([(0, 1)], [[1.0]] * 49, [0] * 30 + [1] * 19)
+    with pytest.raises(InputError, match="class 1 has 19 nodes") as caught:
+        per_class_split(graph, index=0)
+    assert (caught.value.parameter, caught.value.suggestion) == ("train", 9)
+    assert int((per_class_split(graph, index=0, train=9).part == Part.TRAIN).sum()) == 18
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"train": 0}, "train is 0"),
+        ({"test": 0.0}, "test is 0"),
+        ({"test": 1.0}, "test is 1"),
+        ({"index": 10}, "from 0 to 9"),
+        ({"train": 10, "test": 0.95}, "at least one test and one validation node"),
+    ],
+)
+def test_invalid_options_of_a_split_per_class_are_errors(small_graph, options, message):
+    with pytest.raises(InputError, match=message):
+        per_class_split(small_graph, **({"index": 0} | options))
+
+
+def test_each_shipped_split_has_an_index(small_graph):
+    parts = torch.stack([random_split(small_graph, index=index).part for index in range(3)])
+    graph = small_graph.replace(official_part=parts)
+    for index in range(3):
+        assert torch.equal(official_split(graph, index=index, count=3).part, parts[index])
+    with pytest.raises(MissingSplitError, match="ships 3 splits"):
+        official_split(graph, index=3, count=10)
+
+
 def test_a_missing_official_split_is_an_error(small_graph):
     with pytest.raises(InputError, match="no official split") as caught:
         official_split(small_graph, index=0)
@@ -89,7 +187,7 @@ def test_a_missing_official_split_is_an_error(small_graph):
 def test_the_split_of_a_file_is_used_and_is_the_only_one(folder):
     graph = read_csv(folder)
     assert own_split(graph, index=0).part.tolist() == graph.official_part.tolist()
-    with pytest.raises(OneSplitError, match="a single split"):
+    with pytest.raises(MissingSplitError, match="a single split"):
         own_split(graph, index=1)
 
 

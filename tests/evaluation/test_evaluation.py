@@ -162,7 +162,9 @@ def random_posterior(graph, kind=Dirichlet, seed=0):
 def test_a_clean_graph_has_no_ood_metrics(small_graph):
     result = evaluate(random_posterior(small_graph), small_graph)
     assert set(result.metrics) == {"test/accuracy", "test/brier", "test/ece", "test/nll", "val/accuracy", "val/nll"} | {
-        f"test/auarc/{m}" for m in ("tu", "au", "eu", "eu_pc", "eu_so", "lconf")
+        f"{path}/{m}"
+        for path in ("test/auarc", "error/auroc", "error/aupr")
+        for m in ("tu", "au", "eu", "eu_pc", "eu_so", "lconf")
     }
     test = small_graph.nodes(Part.TEST)
     predicted = random_posterior(small_graph).mean.argmax(1)
@@ -194,7 +196,8 @@ def test_extra_measures_of_a_posterior_are_evaluated(small_graph):
     graph = gaussian(small_graph, seed=0)
     result = evaluate(random_posterior(graph, ExtraMeasure), graph)
     plain = evaluate(random_posterior(graph), graph)
-    new = {f"{path}/vacuity" for path in ("test/auarc", "ood/auroc", "ood/aupr", "ood/fpr95", "change")}
+    paths = ("test/auarc", "error/auroc", "error/aupr", "ood/auroc", "ood/aupr", "ood/fpr95", "change")
+    new = {f"{path}/vacuity" for path in paths}
     assert set(result.metrics) - set(plain.metrics) == new
     assert plain.metrics.items() <= result.metrics.items()
     assert set(result.curves) - set(plain.curves) == {"arc/vacuity"}
@@ -221,11 +224,22 @@ def test_a_split_without_test_nodes_is_refused(small_graph):
     assert (info.value.parameter, info.value.suggestion) == ("split", "random")
 
 
-def test_ood_test_nodes_need_others_to_compare_with(small_graph):
+def test_ood_nodes_are_not_detected_without_others_to_compare_with(small_graph):
     graph = small_graph.replace(is_ood=torch.ones_like(small_graph.is_ood))
-    with pytest.raises(InputError, match=r"(\d+) of \1 test nodes are out-of-distribution") as info:
-        evaluate(random_posterior(graph), graph)
-    assert "another scenario" in info.value.expected
+    metrics = evaluate(random_posterior(graph), graph).metrics
+    assert [key for key in metrics if key.startswith(("id/", "ood/"))] == ["ood/accuracy"]
+    assert metrics["ood/accuracy"] == metrics["test/accuracy"]
+    graph = small_graph.replace(is_ood=small_graph.part == Part.TRAIN)
+    metrics = evaluate(random_posterior(graph), graph).metrics
+    assert not [key for key in metrics if key.startswith(("id/", "ood/"))]
+
+
+def test_errors_are_detected_as_scikit_learn_measures_it(small_graph):
+    result = evaluate(random_posterior(small_graph), small_graph)
+    table = result.predictions.query("part == 'test'")
+    is_error = table["predicted"] != table["label"]
+    assert result.metrics["error/auroc/tu"] == pytest.approx(reference.roc_auc_score(is_error, table["tu"]))
+    assert result.metrics["error/aupr/tu"] == pytest.approx(reference.average_precision_score(is_error, table["tu"]))
 
 
 def test_a_measure_that_is_not_finite_is_refused(small_graph):

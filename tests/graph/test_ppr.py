@@ -186,7 +186,7 @@ def test_memory_stays_below_the_bound(delta, scheme):
     graph = block_model(num_nodes=2000, num_edges=8000, num_classes=2, num_features=1)
     operator = row_stochastic(graph)
     tracemalloc.start()
-    ppr._compute(operator, 10, 0.1, delta, scheme)
+    ppr._compute(operator, 10, 0.1, delta, scheme, "float64")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert 0.1 * memory_bound_gib(2000, delta) <= peak / 2**30 <= memory_bound_gib(2000, delta)
@@ -227,3 +227,34 @@ def test_kernels_compile_without_a_writable_cache_folder(monkeypatch):
         return 2 * x
 
     assert twice(21) == 42
+
+
+@pytest.mark.parametrize("scheme", ["recursion", "power"])
+def test_float32_pruning_follows_the_public_code_step_by_step(small_graph, scheme):
+    """Against dense float32 arithmetic in the same order: product, factor, teleport, comparison, diagonal."""
+    operator = row_stochastic(small_graph).toarray().astype(np.float32)
+    identity = np.eye(small_graph.num_nodes, dtype=np.float32)
+    current, delta = identity, 0.02
+    for _ in range(10):
+        teleported = np.float32(0.1) * (identity if scheme == "recursion" else current)
+        current = (operator @ current) * np.float32(0.9) + teleported
+        current = np.where(current >= np.float32(delta), current, np.float32(0))
+        current = current + np.diag(1 - current.sum(axis=1))
+    found = dense_ppr(small_graph, prune_threshold=delta, precision="float32", scheme=scheme)
+    assert ((found > 0) == (current > 0)).mean() > 0.999  # dense products add up in another order
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    exact = dense_ppr(small_graph, prune_threshold=delta, scheme=scheme)
+    assert np.median(np.abs(found - exact).max(axis=1)) < 1e-6
+
+
+def test_float32_decides_ties_at_the_threshold_by_rounding():
+    """A node with nine neighbours: 0.9 / 10 * 0.1 + ... has entries equal to delta, which rounding moves below it."""
+    star = Graph.build(
+        features=torch.ones(10, 1), edge_index=torch.tensor([[0] * 9, range(1, 10)]), labels=torch.arange(10) % 2
+    )
+    options = {"num_steps": 1, "teleport": 0.1, "prune_threshold": 0.09}
+    kept = dense_ppr(star, **options)[0] > 0
+    rounded = np.float32(np.float32(0.1) * np.float32(0.9)) >= np.float32(0.09)
+    assert kept.all()
+    assert not rounded
+    assert ((dense_ppr(star, precision="float32", **options)[0] > 0)[1:] == rounded).all()

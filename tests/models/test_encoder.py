@@ -18,19 +18,11 @@ def values():
 def relu_dropout(values, dropout, seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return ReluDropout.apply(values.clone(), torch.full((values.shape[1],), 0.5), dropout, True)
+        return ReluDropout.apply(values.clone(), torch.full((values.shape[1],), 0.5), dropout)
 
 
 def test_without_dropout_the_result_equals_relu_of_torch(values):
     assert torch.equal(relu_dropout(values, 0.0), (values + 0.5).relu())
-
-
-def test_values_become_the_result_only_if_they_may_be_overwritten(values):
-    before, bias = values.clone(), torch.full((40,), 0.5)
-    kept = ReluDropout.apply(values, bias, 0.0, False)
-    assert torch.equal(values, before)
-    assert torch.equal(ReluDropout.apply(values, bias, 0.0, True), kept)
-    assert torch.equal(values, kept)
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.8])
@@ -52,7 +44,7 @@ def test_elements_are_dropped_independently_with_the_given_probability(values, d
 def test_kept_elements_and_their_gradients_are_scaled(values):
     values = values.requires_grad_()
     bias = torch.full((40,), 0.5, requires_grad=True)
-    result = ReluDropout.apply(values.clone(), bias, 0.75, True)
+    result = ReluDropout.apply(values.clone(), bias, 0.75)
     kept = result != 0
     torch.testing.assert_close(result, torch.where(kept, 4 * (values + 0.5).relu(), 0.0))
     upstream = torch.randn(5000, 40, generator=torch.Generator().manual_seed(1))
@@ -66,7 +58,7 @@ def test_the_seed_determines_the_draws_and_calls_draw_independently(values):
     assert not torch.equal(relu_dropout(values, 0.5), relu_dropout(values, 0.5, seed=1))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        first, second = (ReluDropout.apply(values.abs(), torch.zeros(40), 0.5, True) != 0 for _ in range(2))
+        first, second = (ReluDropout.apply(values.abs(), torch.zeros(40), 0.5) != 0 for _ in range(2))
     assert (first & second).double().mean() == pytest.approx(0.25, abs=5 * math.sqrt(0.25 * 0.75 / values.numel()))
 
 

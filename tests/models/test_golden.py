@@ -25,7 +25,8 @@ def graph(golden) -> Graph:
 
 def test_the_stored_graph_is_the_dataset(graph, real_data):
     dataset = citation_full(root=real_data, collection_name="CiteSeer")
-    for name in ("features", "edge_index", "labels"):
+    assert torch.equal(graph.features, dataset.features.to_dense())
+    for name in ("edge_index", "labels"):
         assert torch.equal(getattr(graph, name), getattr(dataset, name))
 
 

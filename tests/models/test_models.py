@@ -11,6 +11,7 @@ from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part, symmetric
 from lopgpn_exp.models import APPNP, GPN, LOPGPN
+from lopgpn_exp.models.gpn import GPNPosterior
 from lopgpn_exp.posterior import Categorical, Dirichlet, DirichletMixture, GaussianSimplex
 from lopgpn_exp.targets import import_target
 from lopgpn_exp.testing import CHECKS, CheckReport, CheckSettings, ModelUnderTest, Status, run_checks
@@ -20,8 +21,8 @@ from tests.support import SMALL, compose
 
 POSTERIORS = {
     "lop_gpn": DirichletMixture,
-    "gpn_sym": Dirichlet,
-    "gpn_rw": Dirichlet,
+    "gpn_sym": GPNPosterior,
+    "gpn_rw": GPNPosterior,
     "appnp": Categorical,
     "gkde": Dirichlet,
     "matern_ggp": GaussianSimplex,
@@ -211,3 +212,20 @@ def test_hyper_parameters_out_of_range_are_refused(options, message):
     with pytest.raises(InputError, match=message) as raised:
         LOPGPN(num_features=2, num_classes=2, **options)
     assert raised.value.parameter in options
+
+
+def test_the_regulariser_can_be_the_entropy_before_propagation(small_graph):
+    """As in the public code before March 2024; at a weight of 0 the losses agree."""
+    nodes = small_graph.nodes(Part.TRAIN)
+    labels = small_graph.labels[nodes]
+    losses = {}
+    for entropy_of in ("posterior", "features"):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = GPN(num_features=12, num_classes=3, entropy_of=entropy_of, entropy_weight=0.5).eval()
+        posterior = model(model.prepare(small_graph, nodes=nodes))
+        losses[entropy_of] = model.node_loss(posterior, labels)
+    alone = Dirichlet(1 + model.feature_evidence(model.prepare(small_graph).features)[nodes])
+    torch.testing.assert_close(posterior.feature_based.alpha, alone.alpha)
+    expected = 0.5 * (posterior.entropy() - alone.entropy())
+    torch.testing.assert_close(losses["features"] - losses["posterior"], expected, atol=1e-4, rtol=1e-4)

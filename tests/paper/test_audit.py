@@ -6,16 +6,17 @@ import pandas as pd
 import pytest
 
 from lopgpn_exp.paper.audit import (
-    NOT_FROM_PUBLIC_CODE,
     WITHIN_NOISE,
     audit_results,
+    audit_runs,
     compare_with_public_code,
-    is_within_combined_noise,
+    count_verdicts,
     judge,
 )
 from lopgpn_exp.paper.audit_appendix import build_appendix, compare_variants, summarise_scale_runs
 from lopgpn_exp.paper.audit_document import build_audit
-from lopgpn_exp.paper.published import load_published
+from lopgpn_exp.paper.published import load_public_code_runs, load_published
+from lopgpn_exp.paper.recipes import find_recipe
 from lopgpn_exp.paper.reproduction_notes import Notes, Repeat, Session
 from lopgpn_exp.paper.runs_file import StoredRuns, load_runs
 from lopgpn_exp.report.document import to_markdown
@@ -30,13 +31,13 @@ from tests.support.published_runs import (
 
 
 def audit_text(runs: StoredRuns) -> str:
-    return to_markdown(list(build_audit(runs, audit_results(runs.main), [])))
+    return to_markdown(list(build_audit(runs, audit_runs(runs), [])))
 
 
 def test_the_published_table_as_results_is_within_noise_everywhere():
-    table = audit_results(published_table())
+    table = audit_results(published_table().assign(variant=""))
     assert len(table) == len(load_published())
-    assert set(table["verdict"]) == {WITHIN_NOISE, NOT_FROM_PUBLIC_CODE}
+    assert set(table["verdict"]) == set(table["recipe_verdict"]) == {WITHIN_NOISE}
     assert table["difference"].abs().max() < 1e-6
 
 
@@ -56,28 +57,46 @@ def test_verdicts_at_their_limits(difference, error, expected):
     assert judge(difference, error) == expected
 
 
-def test_combined_noise_uses_the_standard_error_of_a_difference_of_two_means():
-    """For 3 points: 2 errors of 1.1 are 2.2, of the difference 3.1. Without an error only the points count."""
-    table = pd.DataFrame({"difference": [3.0, -3.0, 3.0, 1.9], "se": [1.1, 1.0, float("nan"), float("nan")]})
-    assert is_within_combined_noise(table).tolist() == [True, False, False, True]
-    assert [judge(row.difference, row.se) for row in table.itertuples()] == ["close"] * 3 + ["within noise"]
+def test_each_value_is_judged_by_definition_and_by_recipe(tmp_path):
+    """Only runs with a recipe are replaced; a recipe may have other initialisations than the runs."""
+    results = published_results(datasets=("cora_ml",))
+    (default,) = [r for r in results if (r.model, r.scenario) == ("gpn_sym", "gaussian")]
+    others_results = [result for result in results if result is not default]
+    wrong = replace(default, metrics={name: value + 0.3 for name, value in default.metrics.items()})
+    recipe = find_recipe(dataset="cora_ml", model="gpn_sym", scenario="gaussian")
+    remade = [replace(default, run_id=f"remade{init}", init=init) for init in range(2)]
+    variants = {result.run_id: recipe.variant for result in remade}
+    save_results(tmp_path / "runs.parquet", [wrong, *others_results, *remade], variants=variants)
+    runs = load_runs(tmp_path / "runs.parquet")
+    table = audit_runs(runs)
+    block = (table["model"] == "gpn_sym") & (table["scenario"] == "gaussian") & table["printed"]
+    assert set(table.loc[block, "verdict"]) == {"different"}
+    assert set(table.loc[block, "recipe_verdict"]) == {WITHIN_NOISE}
+    assert set(table.loc[block, "recipe"]) == {"untrained network"}
+    assert table.loc[block, "by_recipe"].to_list() == pytest.approx(table.loc[block, "published"].to_list())
+    others = (table["model"] != "gpn_sym") | (table["scenario"] != "gaussian")
+    assert table.loc[others, "difference"].abs().max() < 1e-6
+    assert set(table.loc[others, "recipe"]) == {""}  # only this block has been evaluated by its recipe
+    counts = count_verdicts(table[table["printed"]], "model").loc["gpn_sym"]
+    assert (counts["cells"], counts["by_definition"], counts["by_recipe"]) == (19, 13, 19)
+    assert len(runs.by_recipe) == len(runs.main) + 1
+    second_init = replace(wrong, init=5, run_id="second")  # not evaluated by the recipe, so the block is not replaced
+    save_results(tmp_path / "runs.parquet", [wrong, second_init, *others_results, *remade], variants=variants)
+    assert set(audit_runs(load_runs(tmp_path / "runs.parquet"))["recipe"]) == {""}
+    assert "Networks that were never trained" in audit_text(runs)
 
 
-def test_the_public_code_is_compared_with_as_few_splits_of_ours():
-    """Published is 80, the public code has 84, ours are 79, 80 and 90.
-
-    Two of our three single values are within 2 points; of the means of two (79.5, 84.5 and 85), one is. Further
-    initialisations do not count.
-    """
-    cell = {"dataset": "cora_ml", "model": "gkde", "scenario": "none", "metric": "test/accuracy", "published": 80.0}
-    rows = [cell | {"public_code": 84.0, "public_code_splits": n, "difference": 1.5} for n in (1, 2, 1)]
-    rows[2]["public_code"] = float("nan")  # it was not run there
-    results = accuracies({"gkde": [0.79, 0.80, 0.90]})
-    second_init = results.assign(init=1, **{"test/accuracy": 0.1})
-    shares = compare_with_public_code(pd.concat([second_init, results]), pd.DataFrame(rows))
-    assert shares["public_code"].tolist() == [False, False]
-    assert shares["ours"].tolist() == [True, True]
-    assert shares["ours_few_splits"].tolist() == pytest.approx([2 / 3, 1 / 3])
+def test_the_public_code_is_compared_on_the_same_splits():
+    """Its first split of GKDE on CoraML has the number 1 there, and 0 here; initialisations are averaged."""
+    runs = load_public_code_runs()
+    cell = {"dataset": "cora_ml", "model": "gkde", "scenario": "none", "metric": "test/accuracy"}
+    theirs = runs[(runs[list(cell)] == list(cell.values())).all(axis=1)].set_index("split")["public_code"]
+    assert sorted(theirs.index) == [0, 1]
+    results = accuracies({"gkde": [0.6, 0.7, 0.8]})
+    pairs = compare_with_public_code(pd.concat([results, results.assign(init=1, **{"test/accuracy": 0.4})]))
+    assert pairs["split"].tolist() == [0, 1]
+    assert pairs["ours"].tolist() == pytest.approx([50.0, 55.0])
+    assert pairs["public_code"].tolist() == [theirs[0], theirs[1]]
 
 
 def test_the_number_of_initialisations_is_stated_per_model(tmp_path):
@@ -107,7 +126,7 @@ def test_variants_and_synthetic_graphs_are_not_part_of_the_table(tmp_path):
     runs = load_runs(tmp_path / "runs.parquet")
     assert len(runs.results) == 3 * len(runs.main)
     assert set(runs.main["dataset"]) == {"cora_ml"}
-    assert audit_results(runs.main)["difference"].abs().max() < 1e-6
+    assert audit_runs(runs)["difference"].abs().max() < 1e-6
     text = audit_text(runs)
     assert "**OGBN Arxiv is left out**: it could not be downloaded." in text
     assert "**PubMed is left out**: there are no finished runs on it." in text

@@ -47,6 +47,9 @@ def compose_untracked_runs(**options):
         (["--datasets", ","], "--datasets is empty"),
         (["--report", "--splits", "x"], "--splits is 'x'"),
         (["--report"], "no finished runs of the reproduction"),
+        (["--split", "other"], "--split"),
+        (["--recipes", "--report"], "--recipes is given together with --report"),
+        (["--recipes", "--models", "gkde"], "there is nothing to evaluate"),
         (["--add", "runs.parquet"], "try:      --report --add FILE"),
         (["--report", "--add", "missing.parquet"], "missing.parquet cannot be read"),
     ],
@@ -62,7 +65,9 @@ def test_a_wrong_option_is_one_message_before_anything_runs(command, tmp_path, a
 def test_variables_of_make_reach_the_command():
     line = ["make", "-n", "reproduce-tables", "SPLITS=3", "DATASETS=cora_ml pubmed", "MODELS=gkde", "JOBS=2"]
     recipe = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "--splits '3' --inits '1' --datasets 'cora_ml pubmed' --models 'gkde' --jobs '2'" in recipe
+    assert (
+        "--split 'published' --splits '3' --inits '1' --datasets 'cora_ml pubmed' --models 'gkde' --jobs '2'" in recipe
+    )
 
 
 def test_missing_runs_are_executed_and_exactly_these_are_reported(real_data, monkeypatch, command, tmp_path):
@@ -74,7 +79,9 @@ def test_missing_runs_are_executed_and_exactly_these_are_reported(real_data, mon
     assert "8 runs: 0 already done, 8 to do" in out
     assert not report.exists()
 
-    (variant, *_) = compose_runs(**options, splits=1, settings=["tracking=none"], variant=["model.max_hops=1"])
+    (variant, *_) = compose_runs(
+        **options, splits=1, split_name="published", settings=["tracking=none"], variant=["model.max_hops=1"]
+    )
     run(plan_run(variant))
     with monkeypatch.context() as whole_report:
         whole_report.setattr("lopgpn_exp.paper.paper_report.write_report", write_report)
@@ -87,7 +94,9 @@ def test_missing_runs_are_executed_and_exactly_these_are_reported(real_data, mon
     assert "8 runs: 0 already done, 8 to do" in out
     assert f"written  {report.relative_to(tmp_path) / 'audit.html'}" in out
     assert "next     lopgpn_exp ui" in out
-    assert len(pd.read_parquet(report / "runs.parquet")) == 8
+    runs = load_runs(report / "runs.parquet")
+    assert (runs.num_runs, len(runs.results)) == (8, 8 + 2 * 3)  # GKDE has a recipe in three scenarios
+    assert (report / "table1_recipe.csv").read_text() != (report / "table1.csv").read_text()
     assert "OGBN Arxiv is left out" in (report / "audit.md").read_text()
     table = (report / "table1.csv").read_text()
 
@@ -123,7 +132,7 @@ def test_extending_executes_only_what_is_not_stored_and_loses_nothing(real_data,
     assert code == 0, err
     assert "4 runs: 0 already done, 4 to do" in out
     after = pd.read_parquet(tmp_path / RUNS).set_index("run_id")
-    assert sorted(after["split"]) == [0] * 4 + [1] * 4
+    assert sorted(after["split"]) == [0] * (4 + 3) + [1] * (4 + 3)  # the recipes of split 0 are kept
     pd.testing.assert_frame_equal(after.loc[before.index, before.columns], before)
     assert [session.runs for session in load_runs(tmp_path / RUNS).notes.sessions] == [4, 4]
     audit = (tmp_path / "outputs/reproduction/audit.md").read_text()
@@ -132,6 +141,41 @@ def test_extending_executes_only_what_is_not_stored_and_loses_nothing(real_data,
     code, out, err = command(*arguments, "--splits", "2", "--extend")
     assert code == 0, err
     assert " to do" not in out
+
+
+def test_untrained_networks_are_shown_next_to_published_numbers_without_training(
+    real_data, monkeypatch, command, tmp_path
+):
+    monkeypatch.setenv("LOPGPN_DATA", str(real_data))
+    arguments = [
+        "reproduce",
+        "--recipes",
+        "--datasets",
+        "citeseer",
+        "--models",
+        "gpn_rw",
+        "--splits",
+        "1",
+        "--jobs",
+        "1",
+    ]
+    code, out, err = command(*arguments)
+    assert code == 0, err
+    rows = [line.split() for line in out.splitlines() if line.strip().startswith("CiteSeer")]
+    assert [row[3] for row in rows] == ["published", "untrained"]
+    assert rows[0][4:] == ["17.45", "17.30", "91.28", "91.68", "72.38", "72.00", "78.25"]
+    assert float(rows[1][4]) == pytest.approx(17.45, abs=2)  # one split of ten
+    assert "next     lopgpn_exp reproduce" in out
+    assert not (tmp_path / "outputs/runs").exists()
+    assert len(list((tmp_path / "outputs/recipes").glob("gpn_rw-*"))) == 10
+
+
+def test_a_file_of_runs_on_other_splits_is_refused(command, tmp_path):
+    save_published(tmp_path / "outputs/reproduction/random_splits/runs.parquet", datasets=("cora_ml",))
+    code, _, err = command("reproduce", "--report", "--split", "random")
+    assert code == 2
+    assert "contains runs on published splits" in err
+    assert "try:      move the file to the report of its splits" in err
 
 
 def test_runs_of_another_machine_are_added_and_compared(command, tmp_path):

@@ -15,7 +15,9 @@ from tests.support import ROOT, run_tiny
 
 def test_the_runs_are_the_papers_protocol():
     """Six models, four scenarios, ten splits; one split of OGBN Arxiv, one initialisation of deterministic models."""
-    configs = compose_runs(models=MODEL_NAMES, datasets=["cora_ml", "ogbn_arxiv"], splits=10, inits=2)
+    configs = compose_runs(
+        models=MODEL_NAMES, datasets=["cora_ml", "ogbn_arxiv"], splits=10, inits=2, split_name="published"
+    )
     table = pd.DataFrame({"model": config["model"]["name"], "dataset": config["dataset"]["name"]} for config in configs)
     counts = table.groupby(["dataset", "model"]).size()
     deterministic = ("gkde", "matern_ggp")
@@ -27,17 +29,21 @@ def test_the_runs_are_the_papers_protocol():
     assert len(keys) == len(configs)
 
 
-def test_default_runs_have_the_ids_of_the_stored_ones(real_data, monkeypatch):
+@pytest.mark.parametrize(
+    ("split_name", "file"), [("published", "runs.parquet"), ("random", "random_splits/runs.parquet")]
+)
+def test_default_runs_have_the_ids_of_the_stored_ones(real_data, monkeypatch, split_name, file):
     monkeypatch.setenv("LOPGPN_DATA", str(real_data))
-    stored = pd.read_parquet(ROOT / "outputs/reproduction/runs.parquet", columns=["run_id", "variant"])
-    jobs = identify_runs(compose_runs(models=MODEL_NAMES, datasets=["citeseer"], splits=1, inits=1))
+    stored = pd.read_parquet(ROOT / "outputs/reproduction" / file, columns=["run_id", "variant"])
+    options = {"models": MODEL_NAMES, "datasets": ["citeseer"], "splits": 1, "inits": 1}
+    jobs = identify_runs(compose_runs(**options, split_name=split_name))
     assert len(jobs) == 6 * 4
     assert {job.run_id for job in jobs} <= set(stored.loc[stored["variant"] == "", "run_id"])
 
 
 def test_a_variant_is_another_run_and_skips_models_without_the_option(real_data, monkeypatch):
     monkeypatch.setenv("LOPGPN_DATA", str(real_data))
-    options = {"models": ["gkde", "lop_gpn"], "datasets": ["cora_ml"], "splits": 1, "inits": 1}
+    options = {"models": ["gkde", "lop_gpn"], "datasets": ["cora_ml"], "splits": 1, "inits": 1, "split_name": "random"}
     default = identify_runs(compose_runs(**options))
     power = identify_runs(compose_runs(**options, variant=["model.dispersion=power"]))
     assert {job.model for job in default} == {"gkde", "lop_gpn"}
@@ -49,7 +55,9 @@ def test_a_variant_is_another_run_and_skips_models_without_the_option(real_data,
 
 def test_sharing_graphs_between_runs_changes_no_identity(real_data, monkeypatch):
     monkeypatch.setenv("LOPGPN_DATA", str(real_data))
-    configs = compose_runs(models=["gkde", "appnp"], datasets=["cora_ml", "citeseer"], splits=2, inits=1)
+    configs = compose_runs(
+        models=["gkde", "appnp"], datasets=["cora_ml", "citeseer"], splits=2, inits=1, split_name="published"
+    )
     separate = [locate_run(dataset_cache.share(plan_run(config))).run_id for config in configs]
     assert [job.run_id for job in identify_runs(configs)] == separate
 

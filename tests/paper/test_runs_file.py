@@ -56,7 +56,7 @@ def test_the_training_and_the_processor_of_a_run_are_stored(tmp_path):
 def test_notes_survive_the_file(tmp_path):
     session = Session(seconds=10, runs=4, jobs="all", planned=8, cores=2)
     repeat = Repeat(runs=4, same=3, splits=[0], largest=0.5)
-    notes = Notes(2, {"pubmed": "no network"}, ["model.teleport=0.2"], [session], [repeat])
+    notes = Notes(2, {"pubmed": "no network"}, ["model.teleport=0.2"], [session], [repeat], "published")
     save_results(tmp_path / "runs.parquet", published_results(datasets=("cora_ml",)), notes=notes)
     assert load_runs(tmp_path / "runs.parquet").notes == notes
 
@@ -73,6 +73,7 @@ def test_files_of_earlier_versions_are_read(tmp_path):
     stretches = [{"seconds": 5, "runs": 3, "jobs": "2"}, {"seconds": 7, "runs": 4, "of": 4, "jobs": "all", "cores": 2}]
     rewrite(path, pd.read_parquet(path).drop(columns="training_id"), {"numerics": 2, "stretches": stretches})
     runs = load_runs(path)
+    assert runs.notes.split_name == "random"
     assert runs.notes.sessions == [Session(5, 3, "2"), Session(7, 4, "all", planned=4, cores=2)]
     costs = summarise_costs(runs.main)
     assert set(costs["runs"]) == {4}

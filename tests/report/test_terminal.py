@@ -56,7 +56,7 @@ def test_plan_counts_runs_and_names_the_first_error(capsys):
     assert lines[1:] == [
         "3 runs: 1 already done, 1 to do",
         "1 training for 1 run; no past runs of this kind to estimate the time from",
-        "Further splits are left out (3 runs): the dataset ships a single split",
+        "Further splits are left out (3 runs): the dataset ships no more",
         "1 cannot be run: teleport is 7",
         "",
     ]

@@ -13,16 +13,21 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation.evaluate import tabulate_predictions
 from lopgpn_exp.runs import checkpoint
 from lopgpn_exp.runs.checksums import write_checksums
-from lopgpn_exp.runs.execute import run
+from lopgpn_exp.runs.execute import locate_run, run
 from lopgpn_exp.runs.run_folder import read_result
 from lopgpn_exp.training import load_module
 from tests.support import SMALL, TINY, compose, config_names, run_tiny
+from tests.support.graph_files import write_ogb_files
 from tests.support.processes import Program
 
 MEASURES = ["tu", "au", "eu", "eu_pc", "eu_so", "lconf"]
 
 
-@pytest.mark.parametrize("scenario", config_names("ood"))
+# The tiny dataset has no sets of left-out classes, and negative features.
+SCENARIOS = [name for name in config_names("ood") if not name.startswith("os_") and name != "near_features"]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_run_folder_has_the_documented_content(tmp_path, scenario):
     outcome = run_tiny(tmp_path, f"ood={scenario}", "split.index=3", "init=2")
     result = json.loads((outcome.folder / "result.json").read_text())
@@ -32,13 +37,17 @@ def test_run_folder_has_the_documented_content(tmp_path, scenario):
         "versions",
     } <= set(result)
     assert (result["schema"], result["run_id"]) == (2, outcome.folder.name)
-    assert (result["model"], result["dataset"], result["scenario"]) == ("lop_gpn", "synthetic", scenario)
+    has_budget = scenario in ("dice", "random_edges")
+    name = f"{scenario}-0.1" if has_budget else scenario
+    assert (result["model"], result["dataset"], result["scenario"]) == ("lop_gpn", "synthetic", name)
     assert (result["split"], result["init"]) == (3, 2)
     assert set(result["seconds"]) == {"load", "prepare", "train", "evaluate"}
     assert list(result["curves"]) == [f"arc/{m}" for m in MEASURES]
     assert all(len(curve) == 100 for curve in result["curves"].values())
     expected = {f"test/{m}" for m in ("accuracy", "brier", "ece", "nll")} | {f"test/auarc/{m}" for m in MEASURES}
-    expected |= {"val/accuracy", "val/nll"}
+    expected |= {"val/accuracy", "val/nll"} | {f"error/{kind}/{m}" for kind in ("auroc", "aupr") for m in MEASURES}
+    if has_budget:
+        expected |= {"shift/budget", "shift/edges_removed", "shift/edges_added"} | {f"shift/mean/{m}" for m in MEASURES}
     if scenario != "none":
         expected |= {"id/accuracy", "ood/accuracy"} | {f"change/{m}" for m in MEASURES}
         expected |= {f"ood/{kind}/{m}" for kind in ("auroc", "aupr", "fpr95") for m in MEASURES}
@@ -46,7 +55,7 @@ def test_run_folder_has_the_documented_content(tmp_path, scenario):
     fractions = [
         value
         for key, value in result["metrics"].items()
-        if not key.startswith("change/") and key not in ("test/nll", "test/brier")
+        if not key.startswith(("change/", "shift/")) and key not in ("test/nll", "test/brier")
     ]
     assert all(0 <= value <= 1 for value in fractions)
     table = pd.read_parquet(outcome.folder / "predictions.parquet")
@@ -189,3 +198,17 @@ def test_metrics_are_finite(tmp_path):
     outcome = run_tiny(tmp_path, "ood=gaussian", "model=appnp")
     assert all(math.isfinite(value) for value in outcome.result.metrics.values())
     assert torch.get_num_threads() == 1
+
+
+def test_a_model_that_needs_features_is_refused_before_training_if_there_are_none(tmp_path, monkeypatch):
+    """The message names the file; a model without features runs."""
+    folder = write_ogb_files(tmp_path)
+    (folder / "raw/node-feat.csv.gz").unlink()
+    monkeypatch.setenv("LOPGPN_DATA", str(tmp_path))
+    options = ["dataset=ogbn_arxiv", f"output_dir={tmp_path / 'outputs'}", "tracking=none"]
+    for model in ("lop_gpn", "gpn_sym", "gpn_rw", "appnp"):
+        with pytest.raises(InputError, match=f"ogbn_arxiv has no features here, and model={model} needs") as caught:
+            run(plan_run(compose(f"model={model}", *options)))
+        assert str(folder / "raw/node-feat.csv.gz") in str(caught.value)
+    assert not (tmp_path / "outputs" / "trainings").exists()
+    assert locate_run(plan_run(compose("model=gkde", *options))).graphs.training.missing_features is not None

@@ -12,7 +12,7 @@ from lopgpn_exp.seeds import derive_seed
 from tests.support import ROOT, TINY, compose
 
 MODELS = ("lop_gpn", "gpn_rw", "gpn_sym", "appnp", "matern_ggp", "gkde")
-PUBLISHED = ROOT / "outputs" / "reproduction" / "runs.parquet"
+PUBLISHED = ROOT / "outputs" / "reproduction" / "random_splits" / "runs.parquet"
 # Another value of every key that changes no result. `None`: keys that the configs of these models do not have.
 OTHER_VALUES = {
     "trainer.progress": "true",
@@ -26,6 +26,7 @@ OTHER_VALUES = {
     "data_root": "elsewhere",
     "force": "true",
     "dry_run": "true",
+    "report": "[test/ece]",
 }
 
 

@@ -20,7 +20,7 @@ MEASURES = {
     "matern_ggp": ("tu", "au", "eu_so", "lconf"),
 }
 ALL_MEASURES = ("tu", "au", "eu", "eu_pc", "eu_so", "lconf")
-NOTES = Notes(NUMERICS_VERSION)
+NOTES = Notes(NUMERICS_VERSION, split_name="published")
 
 
 def published_results(splits: int = 1, noise: float = 0.0, datasets: tuple[str, ...] | None = None) -> list[RunResult]:

@@ -147,7 +147,7 @@ def test_sweep_over_a_dataset_with_a_single_split_skips_the_others(command, word
     assert code == 0, err
     assert planned_runs(out) == (1, 0, 1)
     runs = f"{num_skipped} run{'s' * (num_skipped > 1)}"
-    assert f"Further splits are left out ({runs}): the dataset ships a single split" in out
+    assert f"Further splits are left out ({runs}): the dataset ships no more" in out
     assert load_results("outputs")["split"].tolist() == [0]
 
 

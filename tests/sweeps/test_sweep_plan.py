@@ -38,6 +38,15 @@ def test_overrides_may_stand_on_both_sides_of_the_flag(command):
     assert planned_runs(out)[0] == 8
 
 
+def test_values_that_refer_to_the_split_or_the_init_follow_them(command, monkeypatch):
+    configs = []
+    monkeypatch.setattr("lopgpn_exp.sweeps.run_sweep.run_sweep", lambda given, execute: configs.extend(given) or [])
+    axes = ["split=published", "split.index=0,2", "ood=bernoulli", "init=0,1", "model.published_init=${init}", "-m"]
+    assert command(*TINY, *axes)[0] == 0
+    values = [(config["ood"]["published_split"], config["model"]["published_init"]) for config in configs]
+    assert sorted(values) == [(0, 0), (0, 1), (2, 0), (2, 1)]
+
+
 def test_dataset_with_an_official_split_has_one_split(command, tmp_path, monkeypatch):
     write_ogb_files(tmp_path)
     monkeypatch.setenv("LOPGPN_DATA", str(tmp_path))

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
@@ -83,6 +84,42 @@ def test_the_number_of_epochs_per_lightning_step_changes_no_bit(small_graph):
     assert loop.history.points() == other.history.points()
     for name, value in one.state_dict().items():
         assert torch.equal(value, many.state_dict()[name]), name
+
+
+def test_training_equals_a_plain_loop_over_data_loaders_to_the_bit(small_graph):
+    """The draws of a DataLoader included, which the dropout of the published runs depends on."""
+    epochs, options_of_model = 4, options(small_graph)
+    result = fit(
+        small_graph,
+        model_class="lopgpn_exp.models.APPNP",
+        model_options=options_of_model,
+        optimizer={"learning_rate": 0.01},
+        seed=3,
+        max_epochs=epochs,
+        accelerator="cpu",
+        progress=False,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = APPNP(**options_of_model)
+        train, val = (
+            DataLoader([_prepare_batch(model, small_graph, part, None)], batch_size=None)
+            for part in (Part.TRAIN, Part.VAL)
+        )
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
+        val_losses = []
+        for _ in range(epochs):
+            for batch in train:
+                optimizer.zero_grad()
+                model.node_loss(model(batch.prepared), batch.labels).mean().backward()
+                optimizer.step()
+            for batch in val:
+                with model.evaluation_mode():
+                    val_losses.append(model(batch.prepared).cross_entropy(batch.labels).mean().item())
+    assert [value for _, value in result.history["training/val_nll"]] == val_losses
+    assert min(val_losses) == val_losses[-1]  # so that the best state is the last
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, result.module.model.state_dict()[name]), name
 
 
 @given(length=st.integers(1, 900), lowest=st.integers(0, 899))

@@ -2,7 +2,7 @@
 
 from lopgpn_exp.data.datasets.digits import digits_graph
 from lopgpn_exp.data.datasets.ogb import ogb_node
-from lopgpn_exp.data.datasets.pyg import amazon, citation_full
+from lopgpn_exp.data.datasets.pyg import amazon, citation_full, coauthor, heterophilous
 from lopgpn_exp.data.datasets.synthetic import block_model
 
-__all__ = ["amazon", "block_model", "citation_full", "digits_graph", "ogb_node"]
+__all__ = ["amazon", "block_model", "citation_full", "coauthor", "digits_graph", "heterophilous", "ogb_node"]

@@ -2,11 +2,16 @@
 
 import re
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+import pandas as pd
 import torch
+from jaxtyping import Int8
+from torch import Tensor
 
 from lopgpn_exp.data.root import lock_download, unreadable_file_error
 from lopgpn_exp.data.safe_load import READ_ERRORS, allow_pyg_data
@@ -14,9 +19,15 @@ from lopgpn_exp.data.zip_checks import check_checksums
 from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.graph import Graph, Part
 
+FEATURE_FILE = Path("raw/node-feat.csv.gz")
+OFFICIAL_PARTS = {"train": Part.TRAIN, "valid": Part.VAL, "test": Part.TEST}
+
 
 def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
-    """Return a node classification graph of OGB: undirected, features unchanged, with its official split."""
+    """Return a node classification graph of OGB: undirected, features unchanged, with its official split.
+
+    If only the file of the features is missing, the graph has none: models that use no features work.
+    """
     check_parameter(
         "collection_name",
         collection_name,
@@ -28,6 +39,8 @@ def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
     if not (folder / "raw" / "edge.csv.gz").is_file() and not (folder / "processed").is_dir():
         with lock_download(collection_name, folder / "raw" / "edge.csv.gz", root):
             _open(collection_name, folder)
+    if not (folder / FEATURE_FILE).is_file() and not (folder / "processed").is_dir():
+        return _read_without_features(folder)
     _check_parsed_copies(folder)
     try:
         with warnings.catch_warnings():  # OGB builds tensors from read-only arrays of pandas, but only reads them
@@ -39,16 +52,45 @@ def ogb_node(*, root: Path, collection_name: str = "ogbn-arxiv") -> Graph:
     except READ_ERRORS as error:
         raise unreadable_file_error(folder, error) from None
     data = dataset[0]
-    part = torch.full((data.num_nodes,), Part.NONE, dtype=torch.int8)
-    for name, value in {"train": Part.TRAIN, "valid": Part.VAL, "test": Part.TEST}.items():
-        part[torch.as_tensor(indices[name])] = value
     return Graph.build(
         features=data.x,
         edge_index=data.edge_index,
         labels=data.y.flatten(),
         num_classes=dataset.num_classes,
-        official_part=part,
+        official_part=_assign_parts(indices, data.num_nodes),
     )
+
+
+def _read_without_features(folder: Path) -> Graph:
+    """Read the raw files of a graph as OGB does, except that of the features."""
+
+    def read(name: str) -> Tensor:
+        path = folder / f"{name}.csv.gz"
+        try:
+            return torch.from_numpy(pd.read_csv(path, header=None).to_numpy(dtype=np.int64, copy=True))
+        except READ_ERRORS as error:
+            raise unreadable_file_error(path, error) from None
+
+    labels = read("raw/node-label").flatten()
+    split_folder = next(iter(sorted(folder.glob("split/*/"))), folder / "split" / "time")
+    indices = {name: read(f"split/{split_folder.name}/{name}").flatten() for name in OFFICIAL_PARTS}
+    try:
+        return Graph.build(
+            features=torch.zeros(len(labels), 1),
+            edge_index=read("raw/edge").T,
+            labels=labels,
+            official_part=_assign_parts(indices, len(labels)),
+            missing_features=folder / FEATURE_FILE,
+        )
+    except IndexError as error:  # a node of the split does not exist
+        raise unreadable_file_error(split_folder, error) from None
+
+
+def _assign_parts(indices: Mapping[str, Any], num_nodes: int) -> Int8[Tensor, " nodes"]:
+    part = torch.full((num_nodes,), Part.NONE, dtype=torch.int8)
+    for name, value in OFFICIAL_PARTS.items():
+        part[torch.as_tensor(indices[name])] = value
+    return part
 
 
 def _open(name: str, folder: Path) -> Any:

@@ -117,9 +117,7 @@ class _SizeCheck:
     def __call__(self, feature_bytes: int) -> None:
         """Raise an InputError if features of this size need too much memory."""
         if feature_bytes > self._checked_bytes:
-            self._checked_bytes = (
-                2 * feature_bytes
-            )  # while the features grow, the free memory is read only now and then
+            self._checked_bytes = 2 * feature_bytes  # the free memory is read again when the features have doubled
             check_memory(self._nodes_file, self._content, feature_bytes + self._other_bytes, limit_gib=self._limit_gib)
 
 

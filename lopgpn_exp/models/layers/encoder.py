@@ -24,13 +24,12 @@ class Encoder(nn.Module):
 
     def forward(self, features: Matrix) -> Float[Tensor, "nodes output"]:
         product = self._multiply(features)
-        dropout = self.dropout if self.training else 0.0
-        if product.device.type == "cpu" and product.dtype == torch.float32:
+        if self.training and product.device.type == "cpu" and product.dtype == torch.float32:
             from lopgpn_exp.models.layers.relu_dropout import ReluDropout  # deferred import: numba is slow to load
 
-            is_reused = self._cached is not None
-            return self.latent(ReluDropout.apply(product, self.hidden.bias, dropout, not is_reused))
-        return self.latent(nn.functional.dropout((product + self.hidden.bias).relu(), dropout))
+            return self.latent(ReluDropout.apply(product, self.hidden.bias, self.dropout))
+        hidden = (product + self.hidden.bias).relu()  # not in place: the product may be reused
+        return self.latent(nn.functional.dropout(hidden, self.dropout, self.training))
 
     def _multiply(self, features: Matrix) -> Tensor:
         """Return features times weights.

@@ -19,50 +19,43 @@ from lopgpn_exp.graph.compilation import compile_fast_kernel, run_in_blocks
 TASK = 4096  # rows per task of a thread
 GAMMA, FIRST, SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 S27, S30, S31, S32 = (np.uint64(x) for x in (27, 30, 31, 32))
-ZERO, ZERO_THRESHOLD = np.float32(0), np.uint64(0)
+ZERO = np.float32(0)
 
 
 class ReluDropout(torch.autograd.Function):
-    """Compute dropout(relu(values + bias)) with scaling, as in torch. With `overwrite`, `values` becomes the result."""
+    """Compute dropout(relu(values + bias)) with scaling, as in torch. Overwrites `values`."""
 
     @staticmethod
     def forward(
-        ctx: Any, values: Float[Tensor, "rows width"], bias: Float[Tensor, " width"], dropout: float, overwrite: bool
+        ctx: Any, values: Float[Tensor, "rows width"], bias: Float[Tensor, " width"], dropout: float
     ) -> Float[Tensor, "rows width"]:
         seed = np.uint64(torch.randint(2**63 - 1, ()).item()) if dropout > 0 else np.uint64(0)
         threshold = np.uint64(round(dropout * 2**32))
         scale = np.float32(1 / (1 - dropout) if dropout < 1 else 0)
-        if overwrite:
-            ctx.mark_dirty(values)
-        result = values if overwrite else torch.empty_like(values)
-        arrays = [tensor.detach().numpy() for tensor in (values, bias, result)]
+        ctx.mark_dirty(values)
+        arrays = [tensor.detach().numpy() for tensor in (values, bias)]
         run_in_blocks(
             lambda _, start, stop: _relu_dropout(*arrays, seed, threshold, scale, start, stop),
             values.shape[0],
             size=TASK,
         )
-        ctx.save_for_backward(result)
+        ctx.save_for_backward(values)
         ctx.scale = scale
-        return result
+        return values
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         (result,) = ctx.saved_tensors
         d_values = torch.empty_like(result)
         arrays = [tensor.numpy() for tensor in (grads[0].contiguous(), result, d_values)]
         run_in_blocks(lambda _, start, stop: _gradient(*arrays, ctx.scale, start, stop), result.shape[0], size=TASK)
-        return d_values, d_values.sum(dim=0), None, None
+        return d_values, d_values.sum(dim=0), None
 
 
 @compile_fast_kernel
-def _relu_dropout(values, bias, result, seed, threshold, scale, start, stop):  # type: ignore[no-untyped-def]
+def _relu_dropout(values, bias, seed, threshold, scale, start, stop):  # type: ignore[no-untyped-def]
     width = values.shape[1]
     for i in range(start, stop):
-        if threshold == ZERO_THRESHOLD:  # no random numbers, as in every validation
-            for j in range(width):
-                value = values[i, j] + bias[j]
-                result[i, j] = ZERO if value <= ZERO else value
-            continue
         row_start = seed + GAMMA * np.uint64(i * width)
         for j in range(width):
             x = row_start + GAMMA * np.uint64(j)
@@ -71,7 +64,7 @@ def _relu_dropout(values, bias, result, seed, threshold, scale, start, stop):  #
             x ^= x >> S31
             value = values[i, j] + bias[j]
             is_zero = value <= ZERO or (x >> S32) < threshold  # false for NaN, which must stay visible
-            result[i, j] = ZERO if is_zero else value * scale
+            values[i, j] = ZERO if is_zero else value * scale
 
 
 @compile_fast_kernel

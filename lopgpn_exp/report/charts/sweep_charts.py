@@ -21,8 +21,7 @@ class MetricInScenario(NamedTuple):
 
 def mean_curve_chart(curves: pd.DataFrame, models: Sequence[str], measure: str) -> str:
     """Draw the mean accuracy-rejection curves of one measure with their standard errors."""
-    error = curves["se"].fillna(0.0)
-    low, high = span([(curves["mean"] - error).min(), (curves["mean"] + error).max()])
+    low, high = _span_curves(curves)
     chart = Chart(
         "mean-arc",
         measure_name(measure),
@@ -32,19 +31,43 @@ def mean_curve_chart(curves: pd.DataFrame, models: Sequence[str], measure: str) 
         y_label="accuracy of the others",
         size=(380, 270),
     )
+    _draw_curves(chart, curves, models, x="percent")
+    return chart.svg()
+
+
+def budget_chart(curves: pd.DataFrame, models: Sequence[str], title: str) -> str:
+    """Draw the means of one metric against the budget of a shift, with their standard errors."""
+    chart = Chart(
+        "budget",
+        title,
+        x=(0.0, max(float(curves["budget"].max()), 1e-9)),
+        y=_span_curves(curves),
+        x_label="budget: share of edges changed",
+        size=(380, 250),
+    )
+    _draw_curves(chart, curves, models, x="budget")
+    return chart.svg()
+
+
+def _span_curves(curves: pd.DataFrame) -> tuple[float, float]:
+    error = curves["se"].fillna(0.0)
+    return span([(curves["mean"] - error).min(), (curves["mean"] + error).max()])
+
+
+def _draw_curves(chart: Chart, curves: pd.DataFrame, models: Sequence[str], *, x: str) -> None:
+    """Draw one line per model, with a band of one standard error."""
     colors, used = model_colors(models), set[str]()
     for model in models:
-        curve = curves[curves["model"] == model].sort_values("percent")
+        curve = curves[curves["model"] == model].sort_values(x)
         if curve.empty:
             continue
-        percent, mean, se = (curve[column].to_numpy() for column in ("percent", "mean", "se"))
+        xs, mean, se = (curve[column].to_numpy() for column in (x, "mean", "se"))
         color = colors[model]
         if not pd.isna(se).any():
-            chart.band(percent, mean - se, mean + se, color)
+            chart.band(xs, mean - se, mean + se, color)
         # Colours repeat if there are more models than colours.
-        chart.line(percent, mean, color, model_name(model), dash="6 3" if color in used else "")
+        chart.line(xs, mean, color, model_name(model), dash="6 3" if color in used else "")
         used.add(color)
-    return chart.svg()
 
 
 def mean_dots_chart(
