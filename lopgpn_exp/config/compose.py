@@ -157,7 +157,13 @@ def translate_error(error: Exception) -> InputError:
         )
     if isinstance(cause, OmegaConfBaseException) and cause.full_key:
         return _translate_key_error(cause)
-    first_line = str(error).strip().partition("\n")[0]
+    first_line, _, details = str(error).strip().partition("\n")
+    if first_line.endswith("raised while composing config:"):  # a file that does not fit the schema
+        reason = details.partition("\n")[0]
+        return InputError(
+            f"{first_line.partition(':')[0]}: {reason}",
+            expected="a file like those in conf; a protocol begins with # @package _global_",
+        )
     if first_line.startswith("Ambiguous value"):  # several values, but no sweep
         expected = "one value; several are a sweep: add -m. A value with a comma in quotes: \"key='a,b'\""
         return InputError(first_line, expected=expected)

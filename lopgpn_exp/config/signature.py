@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -148,7 +149,13 @@ def _parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _describe(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(annotation)))
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, arguments))
+    if origin in (Union, UnionType):
+        return " or ".join(map(_describe, arguments))
+    plurals = {int: "whole numbers", float: "numbers", str: "strings"}
+    if origin in (list, Sequence) and arguments[0] in plurals:
+        return f"a list of {plurals[arguments[0]]} in brackets"
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", NoneType: "null"}
     return names.get(annotation, str(annotation).replace("typing.", ""))

@@ -174,9 +174,10 @@ def _compare_on_nodes(first: FinishedRun, second: FinishedRun, metrics: Sequence
 def _select_labelled_test_nodes(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return the labelled test nodes with a column `has_known_class`: whether the model can predict their class.
 
-    Classes whose nodes are all out-of-distribution were left out of training; they have the highest numbers.
+    Left-out classes have the highest numbers; their nodes are out-of-distribution and in no part but `test`.
     """
-    num_classes = 1 + predictions.loc[~predictions["is_ood"], "label"].max()
+    is_kept = ~predictions["is_ood"] | predictions["part"].isin(["train", "val"])
+    num_classes = 1 + predictions.loc[is_kept, "label"].max()
     table = predictions.assign(has_known_class=predictions["label"] < num_classes)
     return table[(table["part"] == "test") & (table["label"] >= 0)].reset_index(drop=True)
 

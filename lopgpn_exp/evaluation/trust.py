@@ -66,7 +66,10 @@ def fit_limits(
     check_parameter("accuracy", accuracy, 0 < accuracy < 1, expected="a share between 0 and 1", suggestion=0.95)
     check_parameter("unknown", unknown, 0 <= unknown < 1, expected="a share between 0 and 1", suggestion=0.05)
     if len(validation) == 0:
-        raise InputError("there are no validation nodes to fit limits to", expected="a split with validation nodes")
+        raise InputError(
+            "there are no in-distribution validation nodes to fit limits to",
+            expected="a split with validation nodes, and a scenario that leaves some of them unchanged",
+        )
     measure = _choose_epistemic(list(validation.columns), epistemic)
     familiar, unknown_above = validation, None
     if measure is not None:

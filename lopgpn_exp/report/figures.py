@@ -24,12 +24,12 @@ METADATA = {
 
 
 def save_run_figures(folder: Path, evaluation: Evaluation, *, title: str) -> None:
-    """Write `arc.png`, and `ood.png` if there are out-of-distribution test nodes."""
+    """Write `arc.png`, and `ood.png` if there are both in-distribution and out-of-distribution test nodes."""
     measures = find_measures(evaluation.curves, "arc")
     curves = {measure: evaluation.curves[f"arc/{measure}"] for measure in measures}
     _draw_rejection_curves(curves, title).savefig(folder / "arc.png", dpi=120)
     test = evaluation.predictions.query("part == 'test'")
-    if test["is_ood"].any():
+    if find_measures(evaluation.metrics, "ood/auroc"):
         titles = {m: f"{measure_name(m)}  AUC-ROC {evaluation.metrics[f'ood/auroc/{m}']:.3f}" for m in measures}
         _draw_ood_histograms(test, titles, title).savefig(folder / "ood.png", dpi=120)
 

@@ -60,7 +60,7 @@ def _render_body(result: RunResult, table: pd.DataFrame, graph: Graph, cache_dir
     is_test = ((table["part"] == "test") & (table["label"] >= 0)).to_numpy()
     is_scored = is_test & (table["label"] < graph.num_classes).to_numpy()  # without the nodes of left-out classes
     is_correct = (table["predicted"] == table["label"]).to_numpy()
-    has_ood = bool(table.loc[is_test, "is_ood"].any())
+    has_ood = table.loc[is_test, "is_ood"].nunique() == 2  # where all neighbourhoods changed, none is left to compare
     correct, confidence = is_correct[is_scored], table.loc[is_scored, "confidence"].to_numpy()
     uncertainties = {measure: table.loc[is_scored, measure].to_numpy() for measure in measures}
 
@@ -128,7 +128,7 @@ def _render_measures(metrics: Mapping[str, float], uncertainties: Mapping[str, n
 def _render_distributions(
     metrics: Mapping[str, float], test: pd.DataFrame, is_correct: np.ndarray, measures: Sequence[str], has_ood: bool
 ) -> Iterator[str]:
-    """Compare ID with OOD nodes; without OOD nodes, correct with wrong predictions."""
+    """Compare ID with OOD nodes; if there is only one kind, correct with wrong predictions."""
     if has_ood:
         is_second, groups = test["is_ood"].to_numpy(), ("ID", "OOD")
         titles = {m: f"{measure_name(m)}, AUC-ROC {metrics[f'ood/auroc/{m}']:.3f}" for m in measures}

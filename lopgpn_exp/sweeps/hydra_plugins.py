@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, ValueType
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, setup_globals
 from hydra.errors import HydraException
@@ -41,8 +41,9 @@ class ProtocolSweeper(Sweeper):
             if the command line names a scenario; a line that sets a group which the command line names is left out.
     """
 
-    def __init__(self, params: Mapping[str, Any] | None = None, evaluations: Sequence[str] | None = None) -> None:
+    def __init__(self, params: Any = None, evaluations: Any = None) -> None:
         self.params, self.evaluations = params or {}, evaluations or []
+        _check_protocol(self.params, self.evaluations)
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.parser = OverridesParser.create(config_loader=hydra_context.config_loader)
@@ -79,7 +80,8 @@ class LocalLauncher(Launcher):
         setup_globals()
         configs = self._compose(job_overrides)
         if not configs:
-            raise InputError("the sweep has no runs", expected="at least one value on every axis")
+            expected = "at least one value on every axis, and a scenario that the dataset has"
+            raise InputError("the sweep has no runs", expected=expected)
 
         from lopgpn_exp.sweeps.run_sweep import run_sweep  # deferred import: a typo is reported without torch
 
@@ -95,7 +97,8 @@ class LocalLauncher(Launcher):
     def _compose(self, job_overrides: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         """Return one config per job. Split and init are set afterwards, since composing takes a quarter of a second."""
         parser = OverridesParser.create(config_loader=self.config_loader)
-        named = {o.key_or_group for o in parser.parse_overrides(list(self.config.hydra.overrides.task))}
+        given = parser.parse_overrides(list(self.config.hydra.overrides.task))
+        named = {o.key_or_group for o in given if o.value_type is not ValueType.GLOB_CHOICE_SWEEP}
         cache: dict[tuple[str, ...], DictConfig] = {}
         configs = []
         for overrides in job_overrides:
@@ -110,7 +113,7 @@ class LocalLauncher(Launcher):
             for key, step in steps.items():
                 OmegaConf.update(nodes, key, step)
             config = resolve(nodes)  # only now, since values may refer to the split or the init
-            if "ood" in named or _has_scenario(config):
+            if "ood" in named or _has_scenario(config):  # a protocol, or glob(*), asks for all that there are
                 configs.append(config)
         return configs
 
@@ -149,6 +152,18 @@ def register_plugins() -> None:
     """Register sweeper and launchers. Hydra accepts plugins only under names in the package `hydra_plugins`."""
     for plugin in (ProtocolSweeper, LocalLauncher, JoblibLauncher, SlurmLauncher):
         Plugins.instance().class_name_to_class[f"hydra_plugins.lopgpn_exp.{plugin.__name__}"] = plugin
+
+
+def _check_protocol(params: Any, evaluations: Any) -> None:
+    if not isinstance(params, Mapping):
+        raise InputError(
+            "hydra.sweeper.params is not a mapping", expected="axes and their values, such as split.index: range(3)"
+        )
+    is_list = isinstance(evaluations, Sequence) and not isinstance(evaluations, str)
+    if not is_list or not all(isinstance(line, str) for line in evaluations):
+        raise InputError(
+            "hydra.sweeper.evaluations is not a list of lines", expected="overrides, such as - ood=none,near_features"
+        )
 
 
 def _list_values(override: Override) -> list[str]:

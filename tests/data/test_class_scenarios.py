@@ -14,9 +14,9 @@ from lopgpn_exp.data.splits import random_split
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
 from tests.conftest import make_graph
-from tests.data.test_edge_scenarios import edge_set
 from tests.support import compose
 from tests.support.graph_files import read_csv
+from tests.support.random_graphs import edge_set
 
 
 def test_left_out_classes_stay_in_the_graph_but_not_in_training(small_graph):
@@ -92,6 +92,14 @@ def test_classes_that_do_not_exist_or_leave_too_few_are_errors(small_graph, clas
     with pytest.raises(InputError, match="the graph has 3 classes") as caught:
         leave_out_classes(small_graph, classes=classes)
     assert caught.value.parameter == "classes"
+
+
+@pytest.mark.parametrize("options", [{"classes": [0]}, {"left_out_classes": 1}])
+def test_a_graph_with_two_classes_has_no_such_scenario(options):
+    graph = make_graph([(0, 1)], [[1.0]] * 4, [0, 0, 1, 1])
+    with pytest.raises(InputError, match="2 classes, and none of them can be left out") as caught:
+        leave_out_classes(graph, **options)
+    assert (caught.value.parameter, caught.value.suggestion) == ("ood", "none")
 
 
 def test_a_scenario_that_leaves_nothing_to_train_on_is_an_error():

@@ -4,6 +4,7 @@ import gzip
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -148,16 +149,26 @@ def test_invalid_content_of_a_raw_file_is_named(raw_file, tmp_path, changes, mes
         citation_full(root=tmp_path, collection_name="Cora_ML")
 
 
-def test_a_failed_download_names_the_file_to_put_in_place(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("dataset", "collection", "file"),
+    [
+        ("pubmed", "CitationFull", "citation_full/pubmed/raw/pubmed.npz"),
+        ("coauthor_cs", "Coauthor", "coauthor/CS/raw/ms_academic_cs.npz"),
+        ("coauthor_physics", "Coauthor", "coauthor/Physics/raw/ms_academic_phy.npz"),
+        ("tolokers", "HeterophilousGraphDataset", "heterophilous/tolokers/raw/tolokers.npz"),
+        ("minesweeper", "HeterophilousGraphDataset", "heterophilous/minesweeper/raw/minesweeper.npz"),
+    ],
+)
+def test_a_failed_download_names_the_file_to_put_in_place(tmp_path, monkeypatch, dataset, collection, file):
     import torch_geometric.datasets as pyg
 
     def fail(*_, **__):
         raise OSError("no route to host")
 
-    monkeypatch.setattr(pyg.CitationFull, "download", fail)
+    monkeypatch.setattr(getattr(pyg, collection), "download", fail)
     with pytest.raises(InputError, match="no route to host") as caught:
-        citation_full(root=tmp_path, collection_name="PubMed")
-    assert str(tmp_path / "citation_full/pubmed/raw/pubmed.npz") in str(caught.value)
+        plan_run(compose("model=gkde", f"dataset={dataset}", f"data_root={tmp_path}")).read_dataset()
+    assert str(tmp_path / file) in str(caught.value)
 
 
 def test_a_download_is_moved_into_place_and_read(tmp_path, monkeypatch):
@@ -217,11 +228,15 @@ def test_an_ogb_graph_without_features_is_read_from_its_other_files(tmp_path):
 
 
 def test_the_real_ogbn_arxiv_has_the_statistics_of_its_source(real_data):
-    if not (real_data / "ogb/ogbn_arxiv/raw/edge.csv.gz").is_file():
+    file = real_data / "ogb/ogbn_arxiv/raw/edge.csv.gz"
+    if not file.is_file():
         pytest.skip("ogbn-arxiv is not available")
     graph = official_split(ogb_node(root=real_data), index=0)
     assert (graph.num_nodes, graph.num_edges, graph.num_classes) == (169_343, 1_157_799, 40)
     assert [len(graph.nodes(part)) for part in (Part.TRAIN, Part.VAL, Part.TEST)] == [90_941, 29_799, 48_603]
+    citations = graph.labels.numpy()[pd.read_csv(file, header=None).to_numpy()]
+    assert (citations[:, 0] == citations[:, 1]).mean() == pytest.approx(0.655, abs=0.0005)  # both directions count
+    assert homophily(graph)[0] == pytest.approx(0.654, abs=0.0005)  # each pair counts once
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -10,26 +10,13 @@ from lopgpn_exp.data.scenarios import dice, random_edges
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
 from tests.conftest import make_graph
+from tests.support.random_graphs import edge_set, random_graphs
 
 EDGE_SCENARIOS = [random_edges, dice]
 
 
-def edge_set(graph: Graph) -> set[tuple[int, int]]:
-    return {(a, b) for a, b in graph.edge_index.T.tolist() if a < b}
-
-
 def within(graph: Graph, edges: set[tuple[int, int]]) -> int:
     return sum(int(graph.labels[a] == graph.labels[b]) for a, b in edges)
-
-
-@st.composite
-def random_graphs(draw) -> Graph:
-    num_nodes = draw(st.integers(4, 25))
-    pairs = [(a, b) for a in range(num_nodes) for b in range(a)]
-    edges = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=60, unique=True))
-    labels = draw(st.lists(st.integers(-1, 2), min_size=num_nodes, max_size=num_nodes))
-    labels[:2] = [0, 1]
-    return make_graph(edges, [[float(node)] for node in range(num_nodes)], labels)
 
 
 @pytest.mark.parametrize("scenario", EDGE_SCENARIOS)
@@ -125,5 +112,6 @@ def test_a_budget_outside_its_range_is_an_error(small_graph, scenario, budget):
 @pytest.mark.parametrize("scenario", EDGE_SCENARIOS)
 def test_a_graph_without_edges_is_an_error(scenario):
     graph = make_graph([], [[1.0]] * 4, [0, 0, 1, 1])
-    with pytest.raises(InputError, match="no edges"):
+    with pytest.raises(InputError, match="no edges") as caught:
         scenario(graph, budget=0.1, seed=0)
+    assert (caught.value.parameter, caught.value.suggestion) == ("ood", "none")

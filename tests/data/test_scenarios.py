@@ -3,33 +3,71 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lopgpn_exp.data import scenarios
 from lopgpn_exp.data.datasets.synthetic import block_model
 from lopgpn_exp.data.splits import published_split, random_split
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
+from tests.support.random_graphs import random_graphs
 
 FEATURE_SCENARIOS = [
     scenarios.bernoulli,
     scenarios.gaussian,
     scenarios.feature_dropout,
     scenarios.feature_noise,
+    scenarios.near_features,
 ]
 
 
+@pytest.fixture
+def word_graph(small_graph):
+    """Return a graph without negative features, which `near_features` refuses."""
+    return small_graph.replace(features=small_graph.features.abs())
+
+
 @pytest.mark.parametrize("scenario", FEATURE_SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_feature_scenarios_change_a_tenth_of_each_part_and_nothing_else(small_graph, scenario):
-    before = small_graph.features.clone()
-    graph = scenario(small_graph, seed=1)
+def test_feature_scenarios_change_a_tenth_of_each_part_and_nothing_else(word_graph, scenario):
+    before = word_graph.features.clone()
+    graph = scenario(word_graph, seed=1)
     for part in (Part.TRAIN, Part.VAL, Part.TEST):
         nodes = graph.nodes(part)
         assert int(graph.is_ood[nodes].sum()) == round(0.1 * len(nodes))
     is_changed = (graph.features != before).any(dim=1)
     assert torch.equal(is_changed, graph.is_ood)
-    assert torch.equal(small_graph.features, before)  # the input is not modified
-    assert torch.equal(scenario(small_graph, seed=1).features, graph.features)
-    assert not torch.equal(scenario(small_graph, seed=2).is_ood, graph.is_ood)
+    for field in ("labels", "part", "edge_index"):
+        assert torch.equal(getattr(graph, field), getattr(word_graph, field))
+    assert torch.equal(word_graph.features, before)  # the input is not modified
+    assert torch.equal(scenario(word_graph, seed=1).features, graph.features)
+    assert not torch.equal(scenario(word_graph, seed=2).is_ood, graph.is_ood)
+
+
+@pytest.mark.parametrize("scenario", FEATURE_SCENARIOS, ids=lambda scenario: scenario.__name__)
+@given(graph=random_graphs(), fraction=st.floats(0.01, 0.99), seed=st.integers(0, 10**6), data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_feature_scenarios_on_random_graphs(scenario, graph, fraction, seed, data):
+    parts = data.draw(st.lists(st.sampled_from(list(Part)), min_size=graph.num_nodes, max_size=graph.num_nodes))
+    graph = graph.replace(part=torch.tensor([Part.TRAIN, *parts[1:]], dtype=torch.int8))
+    changed = scenario(graph, fraction=fraction, seed=seed)
+    for part in (Part.TRAIN, Part.VAL, Part.TEST):
+        assert int(changed.is_ood[graph.part == part].sum()) == round(fraction * int((graph.part == part).sum()))
+    assert not changed.is_ood[graph.part == Part.NONE].any()
+    assert torch.equal(changed.features[~changed.is_ood], graph.features[~changed.is_ood])
+    for field in ("labels", "part", "edge_index"):
+        assert torch.equal(getattr(changed, field), getattr(graph, field))
+    assert scenario(graph, fraction=fraction, seed=seed).fingerprint == changed.fingerprint
+
+
+@pytest.mark.parametrize("scenario", FEATURE_SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_nodes_of_a_part_are_equally_likely_to_change_whatever_their_order(build_graph, scenario):
+    """Two of five training nodes and one of three test nodes; the others are in no part."""
+    parts = torch.tensor([1, 3, 1, 0, 1, 3, 1, 3, 0, 1], dtype=torch.int8)
+    graph = build_graph([(0, 1)], [[1.0, 2.0]] * 10, [0, 1] * 5).replace(part=parts)
+    counts = sum(scenario(graph, fraction=0.4, seed=seed).is_ood.double() for seed in range(400)) / 400
+    shares = torch.tensor([0, 2 / 5, 0, 1 / 3], dtype=torch.float64)[parts.long()]
+    assert ((counts - shares).abs() <= 5 * (shares * (1 - shares) / 400).sqrt()).all()
 
 
 @pytest.mark.parametrize("scenario", FEATURE_SCENARIOS, ids=lambda scenario: scenario.__name__)
@@ -44,9 +82,9 @@ def test_sparse_features_change_as_dense_ones(small_graph, scenario):
 
 
 @pytest.mark.parametrize("scenario", FEATURE_SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_an_invalid_fraction_is_an_error(small_graph, scenario):
+def test_an_invalid_fraction_is_an_error(word_graph, scenario):
     with pytest.raises(InputError, match="fraction is 1") as caught:
-        scenario(small_graph, fraction=1.0, seed=1)
+        scenario(word_graph, fraction=1.0, seed=1)
     assert (caught.value.parameter, caught.value.suggestion) == ("fraction", 0.1)
 
 
@@ -61,6 +99,17 @@ def test_perturbed_features_have_the_documented_distribution():
     assert replaced.features[replaced.is_ood].std() == pytest.approx(1, abs=0.02)
     assert (dropped.features[dropped.is_ood] == 0).float().mean() == pytest.approx(0.5, abs=0.01)
     assert (noisy.features - graph.features)[noisy.is_ood].std() == pytest.approx(0.5, abs=0.01)
+
+
+def test_near_features_by_hand(build_graph):
+    """Features that all or none of the training nodes have leave nothing to chance."""
+    graph = build_graph([(0, 1)], [[0.5, 0.5, 0.0]] * 4 + [[0.0, 0.2, 0.8]] * 4, [0, 1] * 4)
+    graph = graph.replace(part=torch.tensor([1, 1, 1, 1, 3, 3, 3, 3]))
+    changed = scenarios.near_features(graph, fraction=0.25, seed=0)
+    assert int(changed.is_ood.sum()) == 2
+    assert changed.features[changed.is_ood].tolist() == [[0.5, 0.5, 0.0]] * 2
+    counted = scenarios.near_features(graph.replace(features=graph.features * 6), fraction=0.25, seed=0)
+    assert counted.features[counted.is_ood].tolist() == [[3.0, 3.0, 0.0]] * 2
 
 
 def test_near_features_have_the_frequencies_of_the_training_nodes():
@@ -84,6 +133,9 @@ def test_near_features_need_features_that_are_present_or_absent(small_graph):
     with pytest.raises(InputError, match="negative values") as caught:
         scenarios.near_features(shifted, seed=0)
     assert caught.value.suggestion == "feature_noise"
+    untrained = small_graph.replace(part=torch.full_like(small_graph.part, Part.TEST))
+    with pytest.raises(InputError, match="no training nodes"):
+        scenarios.near_features(untrained, seed=0)
 
 
 @pytest.mark.parametrize("scenario", [scenarios.bernoulli, scenarios.gaussian], ids=["bernoulli", "gaussian"])

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.data.datasets.pyg import citation_full
@@ -18,6 +20,7 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
 from tests.support import SHARED, compose
 from tests.support.graph_files import read_csv, write_csv
+from tests.support.random_graphs import random_graphs
 
 
 def test_random_splits_are_stratified_disjoint_and_seeded_by_the_index(real_data):
@@ -137,6 +140,31 @@ def test_splits_per_class_have_equal_training_nodes_and_a_share_for_testing(smal
     assert len(counts) > 1
     changed = small_graph.replace(features=small_graph.features * 2)
     assert torch.equal(per_class_split(changed, index=3, train=10).part, parts[3])
+
+
+@given(graph=random_graphs(), index=st.integers(0, 9), test=st.floats(0.1, 0.9))
+@settings(max_examples=50, deadline=None)
+def test_splits_per_class_of_random_graphs(graph, index, test):
+    num_labelled = int((graph.labels >= 0).sum())
+    num_test = round(test * num_labelled)
+    assume(0 < num_test < num_labelled - graph.num_classes)
+    part = per_class_split(graph, index=index, train=1, test=test).part
+    assert torch.bincount(graph.labels[part == Part.TRAIN]).tolist() == [1] * graph.num_classes
+    assert int((part == Part.TEST).sum()) == num_test
+    assert torch.equal(part == Part.NONE, graph.labels < 0)
+    assert torch.equal(per_class_split(graph, index=index, train=1, test=test).part, part)
+
+
+def test_nodes_are_equally_likely_to_be_drawn_whatever_their_order(build_graph):
+    """One training node of each class, of four and of six; two of the eight others for testing."""
+    labels = [0, 1, 1, 0, 1, 0, 1, 1, 0, 1]
+    graph = build_graph([(0, 1)], [[1.0]] * 10, labels)
+    parts = torch.stack([per_class_split(graph, index=i, count=400, train=1, test=0.2).part for i in range(400)])
+    for node, label in enumerate(labels):
+        train = 1 / labels.count(label)
+        for part, share in ((Part.TRAIN, train), (Part.TEST, (1 - train) / 4)):
+            found = float((parts[:, node] == part).double().mean())
+            assert found == pytest.approx(share, abs=5 * np.sqrt(share * (1 - share) / 400))
 
 
 def test_unlabelled_nodes_are_in_no_part_of_a_split_per_class(small_graph):

@@ -5,6 +5,8 @@ from functools import partial
 import networkx as nx
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.transforms import NodePropertySplit
 
@@ -14,6 +16,7 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.graph.centrality import clustering, pagerank
 from tests.conftest import make_graph
+from tests.support.random_graphs import random_graphs
 
 SPLITS = {"popularity": popularity_split, "locality": locality_split, "density": density_split}
 
@@ -92,6 +95,39 @@ def test_popularity_by_hand():
     split = popularity_split(graph, index=0)
     assert not split.is_ood[:10].any()
     assert split.is_ood[10:].all()
+
+
+def test_locality_by_hand():
+    """A star and a path that starts there come first; another star cannot be reached from them."""
+    edges = [(0, node) for node in range(1, 8)] + [(7, 8), (8, 9)] + [(10, node) for node in range(11, 16)]
+    split = locality_split(make_graph(edges, [[1.0]] * 20, [0, 1] * 10), index=0)
+    assert not split.is_ood[:10].any()
+    assert split.is_ood[10:].all()
+
+
+def test_density_by_hand():
+    """All neighbours of a node in a complete graph are neighbours; in a star none are."""
+    edges = [(a, b) for a in range(10) for b in range(a)] + [(10, node) for node in range(11, 20)]
+    split = density_split(make_graph(edges, [[1.0]] * 20, [0, 1] * 10), index=0)
+    assert not split.is_ood[:10].any()
+    assert split.is_ood[10:].all()
+
+
+@pytest.mark.parametrize("name", SPLITS)
+@given(graph=random_graphs(min_nodes=10), index=st.integers(0, 9))
+@settings(max_examples=25, deadline=None)
+def test_structural_splits_of_random_graphs(name, graph, index):
+    graph = graph.replace(labels=graph.labels.clamp(min=0))
+    split = SPLITS[name](graph, index=index)
+    sizes = [round(share * graph.num_nodes) for share in (0.3, 0.1, 0.1, 0.1)]
+    is_test = split.part == Part.TEST
+    masks = (split.part == Part.TRAIN, split.part == Part.VAL, is_test & ~split.is_ood, split.part == Part.NONE)
+    assert [int(mask.sum()) for mask in masks] == sizes
+    assert int((is_test & split.is_ood).sum()) == graph.num_nodes - sum(sizes)
+    values = find_values(name, graph)
+    assert values[~split.is_ood].min() >= values[split.is_ood].max()
+    for field in ("features", "labels", "edge_index"):
+        assert torch.equal(getattr(split, field), getattr(graph, field))
 
 
 @pytest.mark.parametrize("name", SPLITS)

@@ -12,6 +12,7 @@ from scipy import stats
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation.comparison import compare_groups, select_metrics
+from lopgpn_exp.evaluation.differences import _select_labelled_test_nodes
 from tests.support.random_runs import RandomRun, compute_metrics, make_result, random_run, random_runs
 
 SCENARIOS = ("none", "bernoulli")
@@ -96,6 +97,17 @@ def test_runs_with_different_test_nodes_are_not_subtracted():
     assert rows.loc[["id/accuracy", "ood/auroc/tu"], "difference"].isna().all()
     assert rows.loc[["test/accuracy", "test/auarc/tu"], "low"].notna().all()
     assert "the two runs differ in which nodes are out-of-distribution" in comparison.sections[0].notes[0]
+
+
+def test_a_known_class_may_be_out_of_distribution_as_a_whole():
+    """All neighbourhoods of a class can change; only nodes of left-out classes are never used for training."""
+    table = random_run("gkde").predictions
+    table = table.assign(is_ood=table["label"] == table["label"].max())
+    assert _select_labelled_test_nodes(table)["has_known_class"].all()
+    is_test = table["part"] == "test"
+    left_out = table.assign(part=table["part"].mask(table["is_ood"] & ~is_test, "none"))
+    nodes = _select_labelled_test_nodes(left_out)
+    assert (nodes["has_known_class"] == ~nodes["is_ood"]).all()
 
 
 def test_predictions_that_contradict_the_result_are_refused():

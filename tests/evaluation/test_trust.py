@@ -85,7 +85,7 @@ def test_invalid_options_are_refused(options, message, suggestion):
 
 
 def test_no_validation_nodes_are_refused():
-    with pytest.raises(InputError, match="no validation nodes"):
+    with pytest.raises(InputError, match="no in-distribution validation nodes"):
         fit_limits(make_table([], []))
 
 

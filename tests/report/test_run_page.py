@@ -30,6 +30,14 @@ def test_page_is_well_formed_and_needs_no_network(scenario, kind):
     check_self_contained(example_run(scenario, kind).page())
 
 
+def test_page_of_a_run_whose_test_nodes_are_all_ood_compares_correct_and_wrong_predictions():
+    run = example_run("none")
+    page = run.page(predictions=run.evaluation.predictions.assign(is_ood=True))
+    check_self_contained(page)
+    assert not charts(page, "roc")
+    assert "predicted correctly and predicted wrongly" in page
+
+
 @pytest.mark.parametrize(("kind", "measures"), [("dirichlet", ALL_MEASURES), ("categorical", ["tu", "lconf"])])
 def test_rejection_chart_has_one_curve_per_measure_with_the_points_of_the_result(kind, measures):
     run = example_run("bernoulli", kind)

@@ -102,6 +102,79 @@ def test_a_protocol_says_what_a_sweep_evaluates(command, words, count):
     assert planned_runs(out) == (count, 0, count)
 
 
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["ood=glob(*)"], 9),  # those that need no sets of left-out classes
+        (["ood=glob(*)", "+dataset.left_out_sets={os_2: [0]}"], 10),
+        (["ood=glob(*)", "dataset.left_out_classes=null"], 8),
+        (["ood=glob(*)", "split=density"], 1),
+    ],
+)
+def test_all_scenarios_are_those_that_the_dataset_has(command, words, count):
+    code, out, err = command(*TINY, *words, "split.index=0", "dry_run=true", "-m")
+    assert code == 0, err
+    assert planned_runs(out) == (count, 0, count)
+
+
+def test_a_scenario_named_in_a_sweep_has_to_exist(command):
+    code, out, _ = command(*TINY, "ood=none,os_1", "split.index=0", "dry_run=true", "-m")
+    assert planned_runs(out) == (2, 0, 1)
+    assert "synthetic has no left-out classes for os_1" in out
+    code, _, err = command(*TINY, "ood=glob(os_*)", "dry_run=true", "-m")
+    assert code == 2
+    assert "the sweep has no runs" in err
+
+
+def test_a_run_in_which_all_neighbourhoods_change_has_nothing_to_detect(tmp_path):
+    outcome = run_tiny(tmp_path, "dataset.num_edges=4000", "ood=random_edges", "ood.budget=1")
+    assert SavedRun.open(outcome.folder).graph.is_ood.all()
+    assert "ood/accuracy" in outcome.result.metrics
+    assert not any(metric.startswith("ood/auroc") for metric in outcome.result.metrics)
+    assert (outcome.folder / "arc.png").is_file()
+    assert not (outcome.folder / "ood.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hydra: {sweeper: {evaluations: ood=none}}", "evaluations is not a list of lines"),
+        ("hydra: {sweeper: {evaluations: [3]}}", "evaluations is not a list of lines"),
+        ("hydra: {sweeper: {params: [init]}}", "params is not a mapping"),
+        ("hydra: {sweeper: {evaluations: [ood=nope]}}", "there is no ood=nope"),
+        ("report: 3", "In 'protocol/mine'"),
+    ],
+)
+def test_an_invalid_protocol_is_one_message(command, tmp_path, text, message):
+    folder = tmp_path / "conf" / "protocol"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(f"# @package _global_\n{text}\n")
+    code, _, err = command("--config-dir", str(tmp_path / "conf"), *TINY, "protocol=mine", "-m")
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["ood=leave_out_classes", "ood.classes=[9]", "ood.inductive=true"], "class 9 does not exist"),
+        (["ood=leave_out_classes", "ood.classes=[a]"], "expected: a list of whole numbers in brackets or null"),
+        (["ood=dice", "ood.budget=1.5"], "budget is 1.5"),
+        (["ood=random_edges", "dataset.num_edges=0"], "the graph has no edges"),
+        (["split=density", "dataset.num_edges=0"], "the graph has no edges"),
+        (["split=per_class", "dataset.num_nodes=60", "dataset.num_edges=90"], "class 0 has 15 nodes"),
+        (["split=locality", "split.index=10"], "from 0 to 9"),
+        (["protocol=mine"], "there is no protocol=mine"),
+    ],
+)
+def test_bad_input_is_one_message_on_the_command_line(command, words, message):
+    code, _, err = command(*TINY, *words)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+
+
 def test_a_protocol_of_a_user_is_one_file(command, tmp_path):
     folder = tmp_path / "conf" / "protocol"
     folder.mkdir(parents=True)

@@ -95,6 +95,17 @@ def test_stopped_sweep_is_marked_and_can_be_continued(command, monkeypatch, sear
     assert [run.info.status for run in search("tags.kind = 'sweep'")] == ["FINISHED"]
 
 
+def test_summary_of_a_sweep_over_budgets_has_curves_for_the_dashboard(command, search):
+    words = ["model=gkde", "ood=dice", "ood.budget=0,0.2,0.5", "split.index=0,1", "-m"]
+    assert command(*TRACKED, *words)[0] == 0
+    (summary,) = search("tags.kind = 'summary'")
+    results = load_results("outputs")
+    for name, metric in (("accuracy", "test/accuracy"), ("ece", "test/ece"), ("tu", "shift/mean/tu")):
+        history = search.client.get_metric_history(summary.info.run_id, f"by_budget/dice/{name}")
+        means = results.groupby("shift/budget")[metric].mean()
+        assert {point.step / 100: point.value for point in history} == pytest.approx(means.to_dict())
+
+
 def test_summary_of_a_newer_sweep_replaces_the_older_one(command, search):
     for splits in ("split.index=0,1", "split.index=0,1,2"):
         assert command(*TRACKED, "model=gkde", "ood=none", "-m", splits)[0] == 0

@@ -21,6 +21,13 @@ def leave_out_classes(
         left_out_classes: how many of the last classes to leave out, unless `classes` says which.
         classes: the classes to leave out, any set of them.
     """
+    if graph.num_classes < 3:
+        raise InputError(
+            f"the graph has {graph.num_classes} classes, and none of them can be left out",
+            expected="at least 3, since a model needs two of them",
+            parameter="ood",
+            suggestion="none",
+        )
     chosen = _choose_last(graph, left_out_classes) if classes is None else _check_classes(graph, classes)
     kept = [label for label in range(graph.num_classes) if label not in chosen]
     order = [*kept, *sorted(chosen)]

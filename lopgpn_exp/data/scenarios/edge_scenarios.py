@@ -55,7 +55,8 @@ def _list_edges(graph: Graph, budget: float) -> Int[np.ndarray, "2 edges"]:
     """Check the input and return each undirected edge once, the smaller node first."""
     check_parameter("budget", budget, 0 <= budget <= 1, expected="from 0 to 1, a share of the edges", suggestion=0.1)
     if graph.num_edges == 0:
-        raise InputError("the graph has no edges", expected="a graph with edges, since the scenario moves them")
+        expected = "a graph with edges, since the scenario moves them"
+        raise InputError("the graph has no edges", expected=expected, parameter="ood", suggestion="none")
     edges = graph.edge_index.numpy()
     return edges[:, edges[0] < edges[1]]
 
@@ -69,16 +70,17 @@ def _move_edges(
 ) -> Graph:
     """Replace the chosen edges by pairs of one of their ends and a new node. No new pair was an edge before."""
     moved = edges.copy()
-    used = _pair_keys(edges, graph.num_nodes)
+    used = np.sort(_pair_keys(edges, graph.num_nodes))
     left = chosen
     for _ in range(MAX_DRAWS):
         kept = edges[rng.integers(2, size=len(left)), left]
         pairs = np.stack([kept, rng.integers(graph.num_nodes, size=len(left))])
         keys = _pair_keys(pairs, graph.num_nodes)
         is_first = np.isin(np.arange(len(keys)), np.unique(keys, return_index=True)[1])
-        is_new = is_allowed(*pairs) & is_first & ~np.isin(keys, used)
+        is_used = used[np.searchsorted(used, keys).clip(max=len(used) - 1)] == keys  # `np.isin` would sort them again
+        is_new = is_allowed(*pairs) & is_first & ~is_used
         moved[:, left[is_new]] = pairs[:, is_new]
-        used = np.concatenate([used, keys[is_new]])
+        used = np.sort(np.concatenate([used, keys[is_new]]), kind="stable")
         left = left[~is_new]
         if len(left) == 0:
             break

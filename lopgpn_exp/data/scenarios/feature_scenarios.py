@@ -53,6 +53,13 @@ def near_features(graph: Graph, *, fraction: float = 0.1, seed: int) -> Graph:
     Each feature alone looks like that of a training node, but their combination does not.
     """
     training = select_rows(graph.features, graph.part == Part.TRAIN).to_dense()
+    if len(training) == 0:
+        raise InputError(
+            "the split has no training nodes",
+            expected="at least one, since the new features have their frequencies",
+            parameter="split",
+            suggestion="random",
+        )
     if (training < 0).any():
         raise InputError(
             "the features have negative values",
