@@ -1,18 +1,20 @@
 """Explanations of published numbers, put to the test on trained networks and on the stored runs."""
 
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
 
 from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.evaluation.evaluate import evaluate
+from lopgpn_exp.paper.cell_notes import find_note
 from lopgpn_exp.paper.published import load_published
 from lopgpn_exp.paper.published_measures import TextbookDirichlet
 from lopgpn_exp.paper.recipe_runs import predict_by_recipe
 from lopgpn_exp.paper.recipes import find_recipe
 from lopgpn_exp.posterior import Dirichlet
 from lopgpn_exp.runs.execute import fit_model
-from tests.support import compose
+from tests.support import ROOT, compose
 
 
 @pytest.mark.parametrize(
@@ -71,3 +73,36 @@ def test_eu_as_a_difference_in_float32_loses_its_order_for_large_counts(size, le
     alpha = counts[:, None] * torch.tensor([0.5, 0.3, 0.1, 0.05, 0.05])
     assert stats.spearmanr(Dirichlet(alpha).eu(), -counts).statistic == pytest.approx(1)
     assert least < stats.spearmanr(TextbookDirichlet(alpha).eu(), -counts).statistic <= most
+
+
+@pytest.fixture(scope="module")
+def stored() -> pd.DataFrame:
+    return pd.read_parquet(ROOT / "outputs" / "reproduction" / "runs.parquet")
+
+
+def pair_with_default(runs: pd.DataFrame, variant: str, **block: str) -> pd.DataFrame:
+    """Return the runs of a variant beside the default runs of the same splits and initialisations."""
+    keys = ["dataset", "model", "scenario", "split", "init"]
+    chosen = runs[(runs[list(block)] == pd.Series(block)).all(axis=1)]
+    changed, default = (chosen[chosen["variant"] == name] for name in (variant, ""))
+    return changed.merge(default, on=keys, suffixes=("", "/default"))
+
+
+def test_the_note_on_first_weights_has_the_figures_of_the_stored_runs(stored):
+    block = {"dataset": "amazon_computers", "model": "gpn_sym", "scenario": "none"}
+    pairs = pair_with_default(stored, "model.published_init=${init}", **block)
+    assert sorted(pairs["split"]) == [0, 1, 2, 3]
+    figures = [f"{100 * pairs[column].mean():.1f}" for column in ("test/accuracy", "test/accuracy/default")]
+    note = find_note({**block, "scenario": "bernoulli", "metric": "id/accuracy"})
+    assert figures == ["75.5", "79.9"]
+    assert all(figure in note.tested for figure in figures)
+
+
+@pytest.mark.parametrize(("model", "figures"), [("gpn_sym", ["83.4", "83.0"]), ("gpn_rw", ["77.3", "76.5"])])
+def test_the_note_on_float32_has_the_figures_of_the_stored_runs(stored, model, figures):
+    block = {"dataset": "amazon_computers", "model": model, "scenario": "leave_out_classes"}
+    pairs = pair_with_default(stored[stored["init"] == 0], "recipe=float32", **block)
+    assert len(pairs) == 10
+    assert [f"{100 * pairs[f'ood/auroc/eu{suffix}'].mean():.1f}" for suffix in ("/default", "")] == figures
+    note = find_note({**block, "metric": "ood/auroc/eu"})
+    assert all(figure in note.tested for figure in figures)
