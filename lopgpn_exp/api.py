@@ -147,8 +147,14 @@ class Experiment:
 
     def limits(self, *, accuracy: float = 0.95, unknown: float = 0.05, epistemic: str | None = None) -> Limits:
         """Fit the limits of trust to the validation nodes of the clean graph (see `lopgpn_exp predict`)."""
+        table = tabulate_predictions(self.posterior(), self.graph)
+        declared = self._plan("none").measures
         return fit_validation_limits(
-            tabulate_predictions(self.posterior(), self.graph), accuracy=accuracy, unknown=unknown, epistemic=epistemic
+            table,
+            accuracy=accuracy,
+            unknown=unknown,
+            epistemic=epistemic,
+            declared={role: name for role, name in declared.items() if name in table},
         )
 
     def predict(self, graph: Data | Graph | None = None, *, limits: Limits | None = None) -> pd.DataFrame:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 2  # version of result.json; since 2, its folder has checksums
 READABLE_SCHEMAS = (1, SCHEMA)
-MEASURES = ("tu", "au", "eu", "eu_pc", "eu_so", "lconf")  # of uncertainty, in the order of tables
 RUN_KEYS = ("model", "dataset", "scenario", "split", "init", "run_id")
 NAME = re.compile(r"\w[\w.-]*")  # of runs, models, datasets and scenarios: a file name without special characters
 METRIC = re.compile(r"\w+(/[\w.-]+)+")  # of metrics and curves; with a slash, unlike the other columns of a table
@@ -34,7 +33,8 @@ class RunResult:
 
     Args:
         metrics: values by path, such as `test/accuracy`.
-        curves: accuracy-rejection curves by path (`arc/tu`), one value per percent rejected.
+        curves: values by path: accuracy-rejection curves (`arc/tu`), one value per percent rejected, and, if there are
+            prediction sets, their coverage and size (`sets/size`), one value per nominal coverage (`sets/nominal`).
         history: points (epoch, value) of the training by path; empty for a model fitted in closed form.
         seconds: duration of the phases `load`, `prepare`, `train` and `evaluate`.
         training_id: identity of the training, which runs of several scenarios may share.

@@ -138,6 +138,12 @@ def test_labels_of_a_changed_version_are_the_classes_of_the_model(experiment):
     assert table["predicted"].tolist() == experiment.predict()["predicted"].tolist()
 
 
+def test_limits_use_the_measures_that_the_model_declares_and_its_posterior_has():
+    settings = SMALL | {"posthoc": {"sets": {"_target_": "lopgpn_exp.posthoc.ConformalSets"}}}
+    limits = Experiment(model="gcn", dataset="synthetic", settings=settings).fit().limits()
+    assert (limits.aleatoric, limits.epistemic) == ("lconf", "energy")  # sets are added; nothing is replaced
+
+
 def test_lower_required_accuracy_trusts_more_nodes(experiment):
     strict, lax = experiment.limits(accuracy=0.99), experiment.limits(accuracy=0.5)
     assert lax.nodes >= strict.nodes

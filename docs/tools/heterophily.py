@@ -34,7 +34,7 @@ TEXT = """\
 # Graphs whose neighbours differ
 
 All models here spread evidence or predictions along edges, which helps if neighbours tend to have the same class. The
-survey of a graph warns where they do not. Is the warning right? Four graphs of Platonov et al. (2023), the first {splits}
+survey of a graph warns where they do not. Is the warning right? Four graphs of Platonov et al. (2023), the first {n}
 of their shipped splits, one initialisation. "GPN, no edges" is GPN without dispersion (`model.num_steps=0`), which sees
 each node alone. "Largest class" is the accuracy of always predicting the most frequent class of the training nodes.
 
@@ -110,7 +110,7 @@ def render_page(runs: pd.DataFrame, graphs: pd.DataFrame) -> str:
             pairs = zip(means.loc[dataset, model], errors.loc[dataset, model], strict=True)
             rows.append([dataset_name(dataset), label, *(f"{mean:.1f} ± {error:.1f}" for mean, error in pairs)])
     return TEXT.format(
-        splits={3: "three"}[SPLITS],
+        n={3: "three"}[SPLITS],
         datasets=",".join(DATASETS),
         graphs=Table(columns, cells, 1).markdown(),
         results=Table(["graph", "model", *METRICS.values()], rows, 2).markdown(),
@@ -136,7 +136,8 @@ def list_findings(means: pd.DataFrame, graphs: pd.DataFrame) -> list[str]:
         lines.append(f"**What edges add to GPN**, in points of {name}: {values}.")
     lines.append(
         "So the warning is right about accuracy where edges within a class are as frequent as by chance, with one "
-        "exception; but edges can still show which predictions are wrong. A run with `model.num_steps=0` tells whether they help."
+        "exception; but edges can still show which predictions are wrong. A run with `model.num_steps=0` tells "
+        "whether they help."
     )
     return lines
 

@@ -28,6 +28,7 @@ RESULTS = (
     "reproduction/figure*.svg",
     "heterophily/heterophily.md",
     "heterophily/arc.png",
+    "methods/methods.md",
     "readme/*.png",
     "bench/*.png",
 )

@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
     console.print(render_flag_counts(prediction.table["flag"], prediction.limits))
     suspects = least_trusted(prediction, NODES_SHOWN)
     if len(suspects):
-        measures = [measure for measure in ("au", "eu", "eu_so") if measure in suspects] or ["tu"]
+        measures = [name for name in (prediction.limits.aleatoric, prediction.limits.epistemic) if name is not None]
         console.print("\nLeast trusted, nodes without a label first")
         console.print(render_nodes(suspects, measures))
     next_commands = [["score", options.run, *graph_words(options)]]

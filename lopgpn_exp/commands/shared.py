@@ -45,7 +45,7 @@ def add_limit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unknown", type=float, default=0.05, help="share of validation nodes flagged unknown (%(default)s)"
     )
-    parser.add_argument("--epistemic", help="measure that flags unknown nodes: eu_so (default), eu or eu_pc")
+    parser.add_argument("--epistemic", help="measure that flags unknown nodes, such as eu; default: the model's choice")
 
 
 def tag_reader(options: argparse.Namespace) -> ReadTags:
@@ -81,7 +81,11 @@ def fit_run_limits(run: SavedRun, options: argparse.Namespace) -> Limits:
     from lopgpn_exp.evaluation.trust import fit_validation_limits  # deferred import: --help works without pandas
 
     return fit_validation_limits(
-        run.predictions, accuracy=options.accuracy, unknown=options.unknown, epistemic=options.epistemic
+        run.predictions,
+        accuracy=options.accuracy,
+        unknown=options.unknown,
+        epistemic=options.epistemic,
+        declared=run.declared_measures,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from lopgpn_exp.config.signature import import_callable
 
 PACKAGE = "lopgpn_exp"
+MODEL_KEYS = ("model", "member", "teacher")  # keys that hold the config of a model, with its optimizer
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -30,6 +31,25 @@ def add_code_hash(node: Mapping[str, Any], path: str) -> dict[str, Any]:
         return result
     digest = code_hash(import_callable(result["_target_"], path), result["_target_"])
     return result if digest is None else {**result, "code_hash": digest}
+
+
+def add_code_hashes(node: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return a config group with the code hashes of its `_target_` and of nested ones, such as post-hoc steps."""
+    nested = {
+        key: add_code_hashes(value, f"{path}.{key}")
+        for key, value in node.items()
+        if isinstance(value, Mapping) and not is_optimizer(path, key)
+    }
+    own = add_code_hash(node, path) if node.get("_target_") else node
+    return {**own, **nested}
+
+
+def is_optimizer(path: str, key: str) -> bool:
+    """Return whether a key of the node at `path` is the optimizer of a model, which can only be a class of torch.
+
+    A post-hoc step may have the name `optimizer` too, and can be any code.
+    """
+    return key == "optimizer" and path.rpartition(".")[2] in MODEL_KEYS
 
 
 @cache  # an imported module stays the same, even if its file changes while a sweep runs

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
-from lopgpn_exp.config.code_hash import add_code_hash
+from lopgpn_exp.config.code_hash import add_code_hash, add_code_hashes
 from lopgpn_exp.config.credentials import hide_credentials
 from lopgpn_exp.config.limits import REQUIRED_KEYS, check_scenario, check_structure, check_trainer, scenario_name
-from lopgpn_exp.config.schema import OptimizerConfig, RunConfig, Stage, TrackingConfig, TrainerConfig
-from lopgpn_exp.config.signature import call_options, check_model_class, check_options, check_value, import_callable
+from lopgpn_exp.config.method import MethodPlan, config_hints, plan_method
+from lopgpn_exp.config.schema import OptimizerConfig, Stage, TrackingConfig, TrainerConfig
+from lopgpn_exp.config.signature import call_options, check_value
 from lopgpn_exp.data.root import data_root
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.records import run_title
-from lopgpn_exp.seeds import derive_seed, seeded
+from lopgpn_exp.seeds import derive_seed
 
 if TYPE_CHECKING:
     from lopgpn_exp.graph import Graph
@@ -38,6 +37,8 @@ class RunPlan:
         read_dataset: reads the dataset, without a split.
         split_dataset: assigns the nodes of the dataset to train, validation and test.
         change_graph: applies the scenario.
+        measures: the measures that the method declares as its total, aleatoric and epistemic uncertainty.
+        parts: the trainings that the model is made from, if there are any, such as the members of an ensemble.
     """
 
     model: str
@@ -61,6 +62,8 @@ class RunPlan:
     read_dataset: Callable[[], Graph]
     split_dataset: Callable[[Graph], Graph]
     change_graph: Callable[[Graph], Graph]
+    measures: dict[str, str] = field(default_factory=dict)
+    parts: tuple[RunPlan, ...] = ()
 
     @property
     def title(self) -> str:
@@ -103,44 +106,26 @@ class RunGraphs:
         return self.clean if self.stage is Stage.none else self.change_graph(self.clean)
 
 
-@contextmanager
-def config_hints(group: str) -> Iterator[None]:
-    """Add to an error of the layers below how to set the parameter that it names: `model.teleport=0.1`.
-
-    Args:
-        group: the group that the parameter belongs to; empty if its name is complete.
-    """
-    try:
-        yield
-    except InputError as error:
-        if error.hint or not error.parameter:
-            raise
-        is_root_key = any(field.name == error.parameter for field in fields(RunConfig))
-        key = f"{group}.{error.parameter}" if group and not is_root_key else error.parameter
-        value = "VALUE" if error.suggestion is None else error.suggestion
-        raise error.with_hint(f"{key}={value}") from None
-
-
 def plan_run(config: Mapping[str, Any]) -> RunPlan:
     """Check the values of a config from `resolve` and return the plan of its run."""
     with config_hints(""):
         check_structure(config)
     dataset, split, ood, model = (dict(config[group]) for group in ("dataset", "split", "ood", "model"))
     trainer = _plan_trainer(config["trainer"])
-    optimizer = model.pop("optimizer", {})
-    model_class, model_options = _plan_model(model)
+    method = plan_method(model, config.get("posthoc"))
     check_scenario(config)
     stage, change_graph, scenario_options = _plan_scenario(ood, split["index"])
-    return RunPlan(
+    plan = RunPlan(
         model=model["name"],
         dataset=dataset["name"],
         split=split["index"],
         init=config["init"],
         scenario=scenario_name(config),
         stage=stage,
-        model_class=model["_target_"],
-        model_options=model_options,
-        optimizer=_plan_optimizer(optimizer, model["name"], model_class),
+        model_class=method.target,
+        model_options=method.options,
+        optimizer=method.optimizer,
+        measures=method.measures,
         trainer=trainer,
         tracking=TrackingConfig(**config["tracking"]),
         scenario_options=scenario_options,
@@ -150,11 +135,34 @@ def plan_run(config: Mapping[str, Any]) -> RunPlan:
         force=config["force"],
         dry_run=config["dry_run"],
         config={**config, "tracking": _hide_tracking_credentials(config["tracking"])}
-        | {group: add_code_hash(config[group], group) for group in REQUIRED_KEYS},
+        | {group: add_code_hash(config[group], group) for group in REQUIRED_KEYS}
+        | {group: add_code_hashes(config.get(group) or {}, group) for group in ("model", "posthoc")},
         read_dataset=_plan_dataset(dataset, config["data_root"]),
         split_dataset=_plan_split(split),
         change_graph=change_graph,
     )
+    return replace(plan, parts=_plan_parts(plan, method))
+
+
+def _plan_parts(plan: RunPlan, method: MethodPlan) -> tuple[RunPlan, ...]:
+    """Return the trainings that a method is made from, as plans of runs on the same data."""
+    parts = []
+    for number, part in enumerate(method.parts):
+        init = plan.init * len(method.parts) + number
+        part_plan = replace(
+            plan,
+            model=part.name,
+            init=init,
+            model_class=part.target,
+            model_options=part.options,
+            optimizer=part.optimizer,
+            measures=part.measures,
+            seed=derive_seed("training", init, plan.split),
+            checkpoint=None,
+            config={**plan.config, "model": add_code_hashes(part.node, "model"), "posthoc": {}, "init": init},
+        )
+        parts.append(replace(part_plan, parts=_plan_parts(part_plan, part)))
+    return tuple(parts)
 
 
 def _hide_tracking_credentials(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,37 +179,6 @@ def _plan_trainer(node: Mapping[str, Any]) -> TrainerConfig:
         with config_hints("trainer"):
             check_accelerator(trainer.accelerator)
     return trainer
-
-
-def _plan_model(node: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    check_model_class(import_callable(node["_target_"], "model"), node["_target_"])
-    build, options = call_options(
-        node, path="model", extra_keys=("name", "inits"), injected=("num_features", "num_classes")
-    )
-    with seeded(0), config_hints("model"):
-        build(num_features=1, num_classes=2, **options)  # the constructor checks its values
-    return build, options
-
-
-def _plan_optimizer(node: Any, model: str, model_class: Any) -> OptimizerConfig:
-    from lopgpn_exp.models import ClosedFormModel  # deferred import: keeps --help fast
-
-    if not isinstance(node, Mapping):
-        raise InputError(f"model.optimizer is {node!r}", expected="learning_rate, weight_decay and warmup_epochs")
-    if node and issubclass(model_class, ClosedFormModel):
-        raise InputError(
-            f"model.optimizer.{next(iter(node))} is set",
-            expected=f"no model.optimizer: model={model} is fitted in closed form",
-        )
-    # None stands for a missing key and is not a valid value.
-    types = {key: get_args(annotation)[0] for key, annotation in get_type_hints(OptimizerConfig).items()}
-    target = "lopgpn_exp.training.NodeClassification"
-    options = check_options(node, types, path="model.optimizer", target=target)
-    for key, value in options.items():
-        if not math.isfinite(value) or value < 0 or (key == "learning_rate" and value == 0):
-            expected = "a positive number" if key == "learning_rate" else "0 or more"
-            raise InputError(f"model.optimizer.{key} is {value}", expected=expected)
-    return OptimizerConfig(**options)
 
 
 def _plan_dataset(node: Mapping[str, Any], root: str | None) -> Callable[[], Graph]:

@@ -17,12 +17,9 @@ KEYS_WITHOUT_EFFECT = frozenset(
         *("inits", "output_dir", "data_root", "force", "dry_run", "report"),
     }
 )
-# Options that were added after results had been published. At these values they are left out of identities, so that
-# earlier runs keep theirs.
+# Options of scenarios that were added after results had been published (for models see `Model.added_options`). At these
+# values they are left out of identities, so that earlier runs keep theirs.
 ADDED_OPTIONS = {
-    "model.entropy_of": "posterior",
-    "model.ppr_precision": "float64",
-    "model.published_init": None,
     "ood.published_split": None,
     "ood.classes": None,
 }
@@ -59,13 +56,20 @@ class TrainerConfig:
 
 @dataclass
 class OptimizerConfig:
-    """The options of `training.NodeClassification`; those that are None keep its defaults."""
+    """The options of `training.NodeClassification`; those that are None keep its defaults.
+
+    Args:
+        optimizer: import path of a class of `torch.optim`, which a config names under `_target_`.
+        optimizer_options: further options of that class.
+    """
 
     learning_rate: float | None = None
     weight_decay: float | None = None
     warmup_epochs: int | None = None
+    optimizer: str | None = None
+    optimizer_options: dict[str, Any] | None = None
 
-    def options(self) -> dict[str, float]:
+    def options(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -84,6 +88,7 @@ class RunConfig:
     dataset: Any = MISSING
     split: Any = MISSING
     ood: Any = MISSING
+    posthoc: Any = field(default_factory=dict)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     init: int = MISSING

@@ -46,12 +46,13 @@ def import_callable(target: Any, path: str) -> Callable[..., Any]:
 
 
 def check_model_class(model_class: Any, target: str) -> None:
-    from lopgpn_exp.models import ClosedFormModel, GradientModel  # deferred import: keeps --help fast
+    from lopgpn_exp.models import ClosedFormModel, CompositeModel, GradientModel  # deferred import: keeps --help fast
 
-    if not (inspect.isclass(model_class) and issubclass(model_class, GradientModel | ClosedFormModel)):
+    kinds = (GradientModel, ClosedFormModel, CompositeModel)
+    if not (inspect.isclass(model_class) and issubclass(model_class, kinds)):
         raise InputError(
             f"model._target_ is {target}, which is not a model",
-            expected="a subclass of lopgpn_exp.models.GradientModel or ClosedFormModel",
+            expected="a subclass of lopgpn_exp.models.GradientModel, ClosedFormModel or CompositeModel",
         )
     if abstract := sorted(model_class.__abstractmethods__):
         raise InputError(f"{target} does not implement {abstract[0]}", expected=f"all of {', '.join(abstract)}")

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.evaluation.differences import Difference, FinishedRun, RunGroup, compute_difference
 from lopgpn_exp.evaluation.metrics import split_metric
-from lopgpn_exp.records import MEASURES
+from lopgpn_exp.measures import measure_names
 
 IMPORTANT = ("test/accuracy", "id/accuracy", "test/ece", "test/auarc", "ood/auroc")
 ORDER = (
@@ -76,10 +76,11 @@ def _is_below(metric: str, path: str) -> bool:
 
 
 def _sort_key(metric: str) -> tuple[int, str, int, str]:
-    """Sort by kind of metric, then by measure, with those that are not among `MEASURES` last."""
+    """Sort by kind of metric, then by measure, with those that are not registered last."""
     kind = next((i for i, prefix in enumerate(ORDER) if metric.startswith(prefix)), len(ORDER))
     path, measure = split_metric(metric)
-    return kind, path, MEASURES.index(measure) if measure in MEASURES else len(MEASURES), measure
+    names = measure_names()
+    return kind, path, names.index(measure) if measure in names else len(names), measure
 
 
 def compare_groups(

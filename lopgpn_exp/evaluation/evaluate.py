@@ -21,9 +21,10 @@ from lopgpn_exp.evaluation.metrics import (
     expected_calibration_error,
 )
 from lopgpn_exp.evaluation.metrics.detection import DETECTION, relative_change
+from lopgpn_exp.evaluation.metrics.prediction_sets import empty_share, mean_set_size, set_coverage, singleton_share
 from lopgpn_exp.evaluation.node_table import NODE_COLUMNS
 from lopgpn_exp.graph import Graph, Part
-from lopgpn_exp.posterior import Posterior
+from lopgpn_exp.posterior import Posterior, RefinedPosterior
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,19 @@ def evaluate(posterior: Posterior, graph: Graph) -> Evaluation:
     """Compute all metrics of the test nodes.
 
     `test/*` and the curves are over all test nodes of classes that the model can predict; `id/*` and `ood/*` exist if
-    the graph has OOD nodes. If all test nodes are OOD, there is only `ood/accuracy`.
+    the graph has OOD nodes. If all test nodes are OOD, there is only `ood/accuracy`. `sets/*` exists if the posterior
+    has prediction sets.
     """
     test = select_test_nodes(graph)
     table = tabulate_predictions(posterior, graph)
     metrics, curves = _evaluate_classification(posterior, graph, table, test)
     metrics |= _evaluate_validation(posterior, graph)
+    labelled = (table["part"] == "test").to_numpy() & (graph.labels >= 0).numpy()
     if table["is_ood"].any():
-        labelled = (table["part"] == "test").to_numpy() & (graph.labels >= 0).numpy()
         metrics |= _evaluate_detection(table[labelled], posterior.measures)
+    if isinstance(posterior, RefinedPosterior) and (sets := posterior.prediction_sets) is not None:
+        metrics |= _evaluate_sets(sets.numpy(), graph, test, ood=labelled & graph.is_ood.numpy())
+        curves |= _set_curves(posterior, graph, test)
     _check_finite(metrics)
     return Evaluation(metrics, curves, table)
 
@@ -146,6 +151,36 @@ def _evaluate_detection(test: pd.DataFrame, measures: Sequence[str]) -> dict[str
         metrics |= {f"ood/{name}/{m}": metric(test[m].to_numpy(), is_ood) for m in measures}
     changes = {m: relative_change(test[m].to_numpy(), is_ood) for m in measures}
     return metrics | {f"change/{m}": change for m, change in changes.items() if change is not None}
+
+
+def _evaluate_sets(
+    sets: Bool[np.ndarray, "nodes classes"],
+    graph: Graph,
+    test: Bool[np.ndarray, " nodes"],
+    *,
+    ood: Bool[np.ndarray, " nodes"],
+) -> dict[str, float]:
+    """Compute the metrics of prediction sets; `ood` are the OOD test nodes, including those of left-out classes."""
+    metrics = {
+        "sets/coverage": set_coverage(sets[test], graph.labels.numpy()[test]),
+        "sets/size": mean_set_size(sets[test]),
+        "sets/singletons": singleton_share(sets[test]),
+        "sets/empty": empty_share(sets[test]),
+    }
+    return metrics | ({"sets/size_ood": mean_set_size(sets[ood])} if ood.any() else {})
+
+
+def _set_curves(posterior: RefinedPosterior, graph: Graph, test: Bool[np.ndarray, " nodes"]) -> dict[str, list[float]]:
+    """Return coverage and mean size of the prediction sets at each nominal coverage, which `sets/nominal` lists."""
+    if posterior.set_scores is None or not posterior.set_thresholds:
+        return {}
+    scores, labels = posterior.set_scores.numpy()[test], graph.labels.numpy()[test]
+    grid = sorted(posterior.set_thresholds.items())
+    return {
+        "sets/nominal": [coverage for coverage, _ in grid],
+        "sets/coverage": [set_coverage(scores <= threshold, labels) for _, threshold in grid],
+        "sets/size": [mean_set_size(scores <= threshold) for _, threshold in grid],
+    }
 
 
 def _check_finite(metrics: dict[str, float]) -> None:

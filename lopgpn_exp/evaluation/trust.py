@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,10 @@ from jaxtyping import Bool, Float
 
 from lopgpn_exp.errors import InputError, check_parameter, nearest
 from lopgpn_exp.evaluation.metrics import wilson_interval
+from lopgpn_exp.evaluation.node_table import find_measures
+from lopgpn_exp.measures import choose_measure, measures_of
 
 TRUST, AMBIGUOUS, UNKNOWN = "trust", "ambiguous", "unknown"
-# Measures for unknown and for ambiguous nodes, in order of preference.
-EPISTEMIC = ("eu_so", "eu", "eu_pc")
-ALEATORIC = ("au", "tu")
 MIN_NODES = 10  # smallest number of trusted validation nodes
 
 
@@ -51,7 +50,12 @@ class Limits:
 
 
 def fit_limits(
-    validation: pd.DataFrame, *, accuracy: float = 0.95, unknown: float = 0.05, epistemic: str | None = None
+    validation: pd.DataFrame,
+    *,
+    accuracy: float = 0.95,
+    unknown: float = 0.05,
+    epistemic: str | None = None,
+    declared: Mapping[str, str] | None = None,
 ) -> Limits:
     """Fit limits to a table of validation nodes with the columns `label`, `predicted` and the measures.
 
@@ -61,7 +65,8 @@ def fit_limits(
     Args:
         accuracy: required accuracy of the trusted nodes.
         unknown: largest share of nodes above the epistemic limit.
-        epistemic: measure of the epistemic limit; by default the first of `EPISTEMIC` that the table has.
+        epistemic: measure of the epistemic limit; by default the one that the model declares.
+        declared: measures that the model declares by role; by default those that the registry prefers.
     """
     check_parameter("accuracy", accuracy, 0 < accuracy < 1, expected="a share between 0 and 1", suggestion=0.95)
     check_parameter("unknown", unknown, 0 <= unknown < 1, expected="a share between 0 and 1", suggestion=0.05)
@@ -70,14 +75,15 @@ def fit_limits(
             "there are no in-distribution validation nodes to fit limits to",
             expected="a split with validation nodes, and a scenario that leaves some of them unchanged",
         )
-    measure = _choose_epistemic(list(validation.columns), epistemic)
+    declared = declared or {}
+    measure = _choose_epistemic(find_measures(validation), epistemic, declared)
     familiar, unknown_above = validation, None
     if measure is not None:
         unknown_above = float(np.quantile(validation[measure], 1 - unknown, method="higher"))
         familiar = validation[validation[measure] <= unknown_above]
-    aleatoric = next((name for name in ALEATORIC if name in validation), None)
+    aleatoric = choose_measure("aleatoric", find_measures(validation), declared.get("aleatoric"))
     if aleatoric is None:
-        raise InputError("the table of nodes has no aleatoric measure", expected=f"one of {', '.join(ALEATORIC)}")
+        raise InputError("the table of nodes has no aleatoric measure", expected="a column named au or tu")
     ambiguous_above, reached, nodes = _fit_largest_limit(
         familiar[aleatoric].to_numpy(), (familiar["predicted"] == familiar["label"]).to_numpy(), accuracy
     )
@@ -89,10 +95,10 @@ def fit_validation_limits(nodes: pd.DataFrame, **options: Any) -> Limits:
     return fit_limits(nodes[(nodes["part"] == "val") & ~nodes["is_ood"] & (nodes["label"] >= 0)], **options)
 
 
-def _choose_epistemic(columns: Sequence[str], name: str | None) -> str | None:
-    available = [measure for measure in EPISTEMIC if measure in columns]
+def _choose_epistemic(measures: Sequence[str], name: str | None, declared: Mapping[str, str]) -> str | None:
     if name is None:
-        return available[0] if available else None
+        return choose_measure("epistemic", measures, declared.get("epistemic"))
+    available = measures_of("epistemic", measures)
     expected = "one of " + ", ".join(available) if available else "nothing: this model has no epistemic measure"
     check_parameter("epistemic", repr(name), name in available, expected=expected, suggestion=nearest(name, available))
     return name

@@ -32,6 +32,13 @@ def row_stochastic(graph: Graph) -> sp.csr_array:
     return _scale_rows(_reverse_rows(adjacency), degree**-1.0)
 
 
+def neighbour_mean(graph: Graph) -> sp.csr_array:
+    """Return D^-1 A without self loops, which averages over neighbours; a node without neighbours keeps its value."""
+    adjacency = adjacency_matrix(graph)
+    degree = np.diff(adjacency.indptr)
+    return (sp.diags_array(1 / np.maximum(degree, 1)) @ adjacency + sp.diags_array((degree == 0) * 1.0)).tocsr()
+
+
 def adjacency_matrix(graph: Graph) -> sp.csr_array:
     """Return A, without self loops: 1 in both directions of each edge."""
     n = graph.num_nodes

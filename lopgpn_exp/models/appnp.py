@@ -31,6 +31,8 @@ class APPNP(GradientModel):
 
     loss_reduction: ClassVar[Literal["sum", "mean"]] = "mean"
 
+    offers: ClassVar[frozenset[str]] = frozenset({"logits", "dropout"})
+
     def __init__(
         self,
         *,
@@ -47,16 +49,18 @@ class APPNP(GradientModel):
         self.encoder = Encoder(num_features, hidden_dim, num_classes, dropout=dropout)
         self.propagation = Propagation(symmetric, num_steps, teleport, dispersion)
         self.disperse_what = disperse_what
+        if disperse_what != "logits":
+            self.offers = self.offers - {"logits"}  # type: ignore[misc]
 
     def prepare(
         self, graph: Graph, *, nodes: Int[Tensor, " chosen"] | None = None, cache_dir: Path | None = None
     ) -> PropagationInput:
-        return self.propagation.prepare(graph, nodes)
+        return self.propagation.prepare(graph, nodes, self.encoder)
 
     def forward(self, prepared: PropagationInput) -> Categorical:
         logits = self.encoder(prepared.features)
         if self.disperse_what == "logits":
-            return Categorical(torch.log_softmax(prepared.disperse(logits), dim=-1))
+            return Categorical.from_logits(prepared.disperse(logits))
         dispersed = prepared.disperse(torch.softmax(logits, dim=-1))
         probabilities = dispersed / dispersed.sum(dim=-1, keepdim=True)
         # Extreme features can make a probability exactly 0, whose logarithm would be infinite.
@@ -65,7 +69,7 @@ class APPNP(GradientModel):
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
         prepared = self.prepare(graph)
         with self.evaluation_mode():
-            alone = Categorical(torch.log_softmax(self.encoder(prepared.features), dim=-1))
+            alone = Categorical.from_logits(self.encoder(prepared.features))
         return Opinions(prepared.disperse.row(node), alone, self.disperse_what)
 
     def node_loss(self, posterior: Categorical, labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:

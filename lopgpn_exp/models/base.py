@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from lopgpn_exp.graph import DenseMatrix, Graph, Matrix, Part, SparseMatrix
 from lopgpn_exp.graph.features import SPARSE_BELOW, count_density, to_scipy
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.posterior import Posterior
+from lopgpn_exp.targets import import_target
 
 
 class Model(nn.Module, ABC):
@@ -30,8 +31,13 @@ class Model(nn.Module, ABC):
 
     # Part of the identity of a run. A change that moves the numbers of one model alone increases it in its class.
     numerics_version: ClassVar[int] = NUMERICS_VERSION
+    # Options that were added after results had been published. At these values they are left out of the identity of a
+    # run, so that earlier runs keep theirs.
+    added_options: ClassVar[Mapping[str, Any]] = {}
     # Whether it reads the features of the nodes; if so, a graph without features is refused before training.
     uses_features: ClassVar[bool] = True
+    # What post-hoc steps can use: "logits", "pseudo-counts", "dropout", or "hidden layer", the method `embed(graph)`.
+    offers: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def predict(self, graph: Graph, *, cache_dir: Path | None = None) -> Posterior:
@@ -49,6 +55,28 @@ class Model(nn.Module, ABC):
         )
 
 
+@dataclass(frozen=True)
+class FitData:
+    """Input of a fit: a graph, and its training nodes with their labels.
+
+    Args:
+        graph: labels of other nodes must not be read, except those of validation nodes by post-hoc steps. A closed-form
+            fit must not read features either.
+        seed: seed of random draws, if the fit needs any.
+        cache_dir: folder for results that depend on the edges alone.
+        report: called with a short text that describes the progress.
+        parts: the trained models that this one is made from.
+    """
+
+    graph: Graph
+    nodes: Int[Tensor, " train"]
+    labels: Int[Tensor, " train"]
+    seed: int = 0
+    cache_dir: Path | None = None
+    report: Callable[[str], None] = lambda text: None
+    parts: tuple[Model, ...] = ()
+
+
 class GradientModel(Model):
     """A model trained by gradient descent.
 
@@ -56,6 +84,8 @@ class GradientModel(Model):
     """
 
     loss_reduction: ClassVar[Literal["sum", "mean"]] = "sum"
+    # Whether it learns from another trained model, which its config names under `teacher`.
+    needs_teacher: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(
@@ -73,8 +103,15 @@ class GradientModel(Model):
     def observe(self, train_labels: Int[Tensor, " train"]) -> None:
         """Set what depends on the training labels, such as a class prior; called before the first step.
 
-        Apart from `node_loss`, only this method has access to labels.
+        Apart from `node_loss` and `observe_data`, only this method has access to labels.
         """
+
+    def observe_data(self, data: FitData) -> None:
+        """Set what depends on the training labels, the graph, or a trained teacher, which is the only part.
+
+        By default, it calls `observe`.
+        """
+        self.observe(data.labels)
 
     def undecayed_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that weight decay does not apply to."""
@@ -99,25 +136,6 @@ class GradientModel(Model):
                 yield
         finally:
             self.train(training)
-
-
-@dataclass(frozen=True)
-class FitData:
-    """Input of a closed-form fit: the edges of a graph, and its training nodes with their labels.
-
-    Args:
-        graph: its features and its other labels must not be read.
-        seed: seed of random draws, if the fit needs any.
-        cache_dir: folder for results that depend on the edges alone.
-        report: called with a short text that describes the progress.
-    """
-
-    graph: Graph
-    nodes: Int[Tensor, " train"]
-    labels: Int[Tensor, " train"]
-    seed: int = 0
-    cache_dir: Path | None = None
-    report: Callable[[str], None] = lambda text: None
 
 
 class ClosedFormModel(Model):
@@ -191,6 +209,41 @@ class ClosedFormModel(Model):
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         self.fitted = state
+
+
+class CompositeModel(Model):
+    """A model made from trained models, its parts: an ensemble, or a model with post-hoc steps.
+
+    Its parts are trained first, or come from the cache; then `combine` takes them over. All of it, parts included, is
+    stored in one checkpoint.
+    """
+
+    # Options that describe the parts. They count in the identity of a run through the identities of the parts.
+    part_options: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def combine(self, data: FitData) -> None:
+        """Take over the weights of `data.parts`, and fit what is left to fit."""
+
+    def check_graph(self, graph: Graph) -> None:
+        """Raise an InputError if the model cannot be fitted to a graph; called before anything is trained."""
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations of the fit, apart from those of the parts."""
+        return 0
+
+
+def hide_labels(graph: Graph) -> Graph:
+    """Return the graph without the labels of nodes that are neither for training nor for validation."""
+    is_visible = (graph.part == Part.TRAIN) | (graph.part == Part.VAL)
+    return graph.replace(labels=torch.where(is_visible, graph.labels, -1))
+
+
+def build_part(config: Mapping[str, Any], num_features: int, num_classes: int) -> Model:
+    """Return the untrained model of a part, whose config has a `_target_` and its options."""
+    options = {key: value for key, value in config.items() if key != "_target_"}
+    return import_target(config["_target_"])(num_features=num_features, num_classes=num_classes, **options)
 
 
 def to_feature_matrix(features: Float[Tensor, "nodes features"]) -> Matrix:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -44,6 +45,8 @@ class GPN(PosteriorNetwork):
     Eq. (9) only where the rows of Pi sum to 1.
     """
 
+    added_options: ClassVar[Mapping[str, Any]] = {**PosteriorNetwork.added_options, "entropy_of": "posterior"}
+
     def __init__(
         self,
         *,
@@ -61,7 +64,7 @@ class GPN(PosteriorNetwork):
     def prepare(
         self, graph: Graph, *, nodes: Int[Tensor, " chosen"] | None = None, cache_dir: Path | None = None
     ) -> PropagationInput:
-        return self.propagation.prepare(graph, nodes)
+        return self.propagation.prepare(graph, nodes, self.encoder)
 
     def forward(self, prepared: PropagationInput) -> GPNPosterior:
         evidence, nodes = self.feature_evidence(prepared.features), prepared.disperse.nodes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -13,9 +14,7 @@ from torch import Tensor
 
 from lopgpn_exp.errors import check_in_range
 from lopgpn_exp.graph import Graph, Matrix, Scheme, ppr_matrix
-from lopgpn_exp.graph.features import select_rows
 from lopgpn_exp.graph.ppr import Precision, check_ppr
-from lopgpn_exp.models.base import to_feature_matrix
 from lopgpn_exp.models.opinions import Opinions
 from lopgpn_exp.models.posterior_network import PosteriorNetwork
 from lopgpn_exp.posterior import DirichletMixture
@@ -23,9 +22,9 @@ from lopgpn_exp.posterior import DirichletMixture
 
 @dataclass(frozen=True)
 class PoolingInput:
-    """Features of the nodes whose opinions are pooled, and the pooling weights."""
+    """Input of the encoder for the nodes whose opinions are pooled, and the pooling weights."""
 
-    features: Matrix
+    features: Any
     weights: Matrix
 
 
@@ -41,6 +40,8 @@ class LOPGPN(PosteriorNetwork):
 
     `prepare(nodes=...)` keeps only the rows of Pi of these nodes, and only the features of nodes with non-zero weight.
     """
+
+    added_options: ClassVar[Mapping[str, Any]] = {**PosteriorNetwork.added_options, "ppr_precision": "float64"}
 
     def __init__(
         self,
@@ -70,9 +71,9 @@ class LOPGPN(PosteriorNetwork):
     ) -> PoolingInput:
         ppr = ppr_matrix(graph, cache_dir=cache_dir, **self.ppr_options)
         if nodes is None:  # for an evaluation, which computes measures in float64
-            return PoolingInput(to_feature_matrix(graph.features), ppr.to(torch.float64))
+            return PoolingInput(self.encoder.prepare(graph), ppr.to(torch.float64))
         weights, used = ppr.restrict(nodes)
-        return PoolingInput(to_feature_matrix(select_rows(graph.features, used)), weights.to(torch.float32))
+        return PoolingInput(self.encoder.prepare(graph, used), weights.to(torch.float32))
 
     def forward(self, prepared: PoolingInput) -> DirichletMixture:
         alpha = 1 + self.feature_evidence(prepared.features)

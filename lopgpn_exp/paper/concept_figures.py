@@ -14,7 +14,7 @@ from scipy.special import betaln
 
 from lopgpn_exp.graph import DenseMatrix, Dispersion, Graph, row_stochastic, symmetric
 from lopgpn_exp.posterior import Dirichlet, DirichletMixture, Posterior
-from lopgpn_exp.report.names import MEASURE_COLORS
+from lopgpn_exp.report.names import measure_color
 
 THETA = np.linspace(0.0025, 0.9975, 399)
 # Two confident opinions that contradict each other, as in the paper's figures: pseudo-counts of nodes A and B.
@@ -120,7 +120,7 @@ def _draw_beliefs(beliefs: list[Belief]) -> Figure:
 
 def _draw_measures(axes: Axes, belief: Belief) -> None:
     values = [belief.measure(name) for name in BARS]
-    axes.barh(range(len(BARS)), values, color=[MEASURE_COLORS[name] for name in BARS], height=0.7)
+    axes.barh(range(len(BARS)), values, color=[measure_color(name) for name in BARS], height=0.7)
     for position, value in enumerate(values):
         axes.text(value + 0.015, position, f"{value:.3f}", va="center", fontsize=7)
     axes.set_yticks(range(len(BARS)), [name.upper() for name in BARS], fontsize=7)

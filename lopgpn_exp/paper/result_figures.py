@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from lopgpn_exp.evaluation.statistics import CLEAN, aggregate_curves
 from lopgpn_exp.paper.audit import NOISE_POINTS
 from lopgpn_exp.paper.published import MEASURES
-from lopgpn_exp.report.names import DATASET_NAMES, MEASURE_NAMES, MODEL_COLORS, MODEL_NAMES, SCENARIO_NAMES
+from lopgpn_exp.report.names import DATASET_NAMES, MODEL_COLORS, MODEL_NAMES, SCENARIO_NAMES, measure_name
 
 # The paper's own colours, axes and file names.
 PAPER_COLORS = {"gpn_sym": "#3bb335", "gpn_rw": "#355fb3", "lop_gpn": "#b33535"}
@@ -138,7 +138,7 @@ def _draw_curves(curves: MeanCurves, colors: Mapping[str, str], minimum: Mapping
         row[0].set_ylabel(DATASET_NAMES[dataset], fontsize=9)
         row[0].set_ylim(minimum.get(dataset), 1.0 if minimum else None)
     for axes, measure in zip(grid[-1], MEASURES, strict=True):
-        axes.set_xlabel(_to_math(MEASURE_NAMES[measure]), fontsize=10)
+        axes.set_xlabel(_to_math(measure_name(measure)), fontsize=10)
     handles = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
     names = [MODEL_NAMES[model] for model in models if MODEL_NAMES[model] in handles]
     figure.legend([handles[n] for n in names], names, loc="outside upper center", ncols=len(names), frameon=False)

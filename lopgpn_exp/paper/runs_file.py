@@ -143,7 +143,8 @@ def _largest_difference(first: Row, second: Row) -> float | None:
 
 def _create_row(result: RunResult, variant: str) -> dict[str, Any]:
     processor = {key: value for key, value in result.versions.items() if key == "processor"}
-    curves = result.curves if result.scenario == CLEAN else {}
+    is_kept = result.scenario == CLEAN
+    curves = {key: curve for key, curve in result.curves.items() if is_kept and key.startswith("arc/")}
     return result.to_row() | {"variant": variant} | processor | curves
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from lopgpn_exp.paper.published import MEASURES
 from lopgpn_exp.paper.table1 import CellKey, CellMean, compute_cells
 from lopgpn_exp.report.document import render_page
-from lopgpn_exp.report.names import DATASET_NAMES, MEASURE_NAMES, MODEL_NAMES, NO_VALUE, SCENARIO_NAMES
+from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES, NO_VALUE, SCENARIO_NAMES, measure_name
 
 SCENARIOS = ("leave_out_classes", "bernoulli", "gaussian")
 METRICS = ("id/accuracy", *(f"ood/auroc/{measure}" for measure in MEASURES))
@@ -172,9 +172,9 @@ def _html_heading(metric: str) -> str:
 
 
 def _heading(metric: str) -> str:
-    return "Acc" if metric.endswith("accuracy") else MEASURE_NAMES[metric.rpartition("/")[2]]
+    return "Acc" if metric.endswith("accuracy") else measure_name(metric.rpartition("/")[2])
 
 
 def _latex_measure(measure: str) -> str:
-    name, _, index = MEASURE_NAMES[measure].partition("_")
+    name, _, index = measure_name(measure).partition("_")
     return rf"$\mathrm{{{name}}}_{{\mathrm{{{index}}}}}$" if index else rf"$\mathrm{{{name}}}$"

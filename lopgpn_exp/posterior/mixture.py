@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from lopgpn_exp.graph import Matrix
 from lopgpn_exp.posterior.dirichlet import Dirichlet
-from lopgpn_exp.posterior.monte_carlo import Estimate, estimate_overlap
-from lopgpn_exp.posterior.posterior import Posterior, select_labels
+from lopgpn_exp.posterior.monte_carlo import Estimate, estimate_overlap, sample_log_dirichlet
+from lopgpn_exp.posterior.posterior import Posterior, check_num_draws, select_labels
 from lopgpn_exp.posterior.special import categorical_entropy
 
 
@@ -56,6 +57,20 @@ class DirichletMixture(Posterior):
         alpha = self._float64.components.alpha.detach()
         overlap = estimate_overlap(self.weights.scipy(), alpha, num_draws=num_draws, seed=seed)
         return Estimate(torch.maximum(upper - overlap.value, lower), overlap.standard_error)
+
+    def sample(self, num_draws: int, *, seed: int) -> Float[Tensor, "draws nodes classes"]:
+        """Draw a component of each node by its weights, then class probabilities from it, in float64."""
+        check_num_draws(num_draws)
+        generator = np.random.default_rng(seed)
+        weights, alpha = self.weights.scipy(), self.components.alpha.detach().double().numpy()
+        chosen = np.empty((num_draws, self.num_nodes), dtype=np.int64)
+        for node in range(self.num_nodes):
+            row = slice(weights.indptr[node], weights.indptr[node + 1])
+            cumulative = np.cumsum(weights.data[row])
+            position = np.searchsorted(cumulative[:-1], generator.random(num_draws) * cumulative[-1], side="right")
+            chosen[:, node] = weights.indices[row][position]
+        draws = np.exp(sample_log_dirichlet(alpha[chosen.ravel()], generator))
+        return torch.from_numpy(draws).reshape(num_draws, self.num_nodes, alpha.shape[1])
 
     def tu(self) -> Float[Tensor, " nodes"]:
         return categorical_entropy(self._float64.mean)

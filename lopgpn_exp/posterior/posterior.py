@@ -9,24 +9,26 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.errors import InputError, check_in_range, nearest
+from lopgpn_exp.measures import measure_names, sort_measures
 from lopgpn_exp.posterior.special import categorical_entropy
-from lopgpn_exp.records import MEASURES
 
 
 class Posterior(ABC):
     """One second-order distribution per node.
 
-    Each measure is a method: it increases with uncertainty and is computed in float64. If one of the `MEASURES` is
-    undefined for a distribution, the class does not have the method, and `measures` does not list it.
+    Each measure is a method: it increases with uncertainty and is computed in float64. If a measure of the registry
+    (`lopgpn_exp.measures`) is undefined for a distribution, the class does not have the method, and `measures` does not
+    list it. The same holds for `expected_cross_entropy(labels)`, a loss per node, and `sample(num_draws, seed=...)`,
+    which draws class probabilities of shape draws x nodes x classes.
 
     A subclass can define more measures and name them in `extra_measures`:
 
     >>> class MyDirichlet(Dirichlet):
-    ...     extra_measures = ("vacuity",)
+    ...     extra_measures = ("strength",)
     ...
-    ...     def vacuity(self):
-    ...         return self.alpha.shape[1] / self.alpha_0.double()
+    ...     def strength(self):
+    ...         return -torch.log(self.alpha_0.double())
     """
 
     extra_measures: ClassVar[tuple[str, ...]] = ()
@@ -56,8 +58,12 @@ class Posterior(ABC):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the supported measures, first those of `MEASURES`, then the `extra_measures`."""
-        return tuple(name for name in dict.fromkeys((*MEASURES, *self.extra_measures)) if hasattr(self, name))
+        """Names of the supported measures, first those of the registry, then the `extra_measures`."""
+        return tuple(name for name in sort_measures((*measure_names(), *self.extra_measures)) if self._has(name))
+
+    def _has(self, measure: str) -> bool:
+        """Return whether the distribution has a measure; a subclass may depend on more than its methods."""
+        return hasattr(self, measure)
 
     def measure(self, name: str) -> Float[Tensor, " nodes"]:
         """Return the values of a measure."""
@@ -80,6 +86,12 @@ class Posterior(ABC):
     def lconf(self) -> Float[Tensor, " nodes"]:
         """Least confidence: one minus the largest mean. Paper: Eq. (6)."""
         return 1 - self.mean.double().amax(dim=-1)
+
+
+def check_num_draws(num_draws: int) -> None:
+    """Raise an InputError if a number of draws is out of range."""
+    reason = "each draw has a probability for every node and class"
+    check_in_range("num_draws", num_draws, low=1, high=1_000_000, reason=reason, suggestion=100)
 
 
 def select_labels(values: Float[Tensor, "nodes classes"], labels: Int[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:

@@ -15,7 +15,7 @@ from rich.text import Text
 from lopgpn_exp.evaluation.explanation import NO_CLASS, UNIFORM_BELOW, Explanation
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.report.console import new_table
-from lopgpn_exp.report.names import MEASURE_COLORS, OTHER_COLORS, measure_name
+from lopgpn_exp.report.names import OTHER_COLORS, measure_color, measure_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,7 +202,7 @@ def _draw_class_bars(axes: Axes, explanation: Explanation, names: NodeNames) -> 
 def _draw_measure_bars(axes: Axes, explanation: Explanation) -> None:
     rows = explanation.measures[explanation.measures["measure"].isin(["tu", "au", "eu"])]
     measures = rows["measure"].tolist()
-    colors, labels = [MEASURE_COLORS[measure] for measure in measures], [measure_name(measure) for measure in measures]
+    colors, labels = [measure_color(measure) for measure in measures], [measure_name(measure) for measure in measures]
     _draw_bar_pairs(axes, rows["pooled"].to_numpy(), rows["alone"].to_numpy(), colors, labels)
     if explanation.disagreement is not None and "eu" in measures:
         y = measures.index("eu") - 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-MEASURE_NAMES = {"tu": "TU", "au": "AU", "eu": "EU", "eu_pc": "EU_PC", "eu_so": "EU_SO", "lconf": "LConf"}
+from lopgpn_exp.measures import find_measure, sort_measures
 
 # In the order of the paper's table.
 MODEL_NAMES = {
@@ -15,6 +15,25 @@ MODEL_NAMES = {
     "gpn_sym": "GPN (sym)",
     "gpn_rw": "GPN (rw)",
     "lop_gpn": "LOP-GPN",
+}
+MODEL_NAMES_BEYOND = {  # those that the paper does not have
+    "gpn_10": "GPN (10)",
+    "gcn": "GCN",
+    "gat": "GAT",
+    "gnnsafe": "GNNSafe",
+    "gebm": "GEBM",
+    "gcn_dropout": "GCN, dropout",
+    "gcn_ensemble": "GCN, ensemble",
+    "sgcn": "GKDE-GCN",
+    "egnn": "EGNN",
+    "egnn_vacuity": "EGNN, vacuity",
+    "egnn_evidence": "EGNN, evidence",
+    "egnn_both": "EGNN, both",
+    "cuq_appnp": "CUQ-APPNP",
+    "cuq_gcn": "CUQ-GCN",
+    "cuq_gat": "CUQ-GAT",
+    "epn": "EPN",
+    "epn_reg": "EPN-reg",
 }
 DATASET_NAMES = {
     "cora_ml": "CoraML",
@@ -64,6 +83,11 @@ METRIC_NAMES = {
     "ood/fpr95": "FPR95",
     "change": "change",
     "shift/mean": "mean",
+    "sets/coverage": "set coverage",
+    "sets/size": "set size",
+    "sets/size_ood": "set size of OOD nodes",
+    "sets/singletons": "sets of one class",
+    "sets/empty": "empty sets",
 }
 ACCURACY = ("test/accuracy", "id/accuracy", "ood/accuracy")
 CALIBRATION = ("test/ece", "test/brier", "test/nll")
@@ -71,14 +95,6 @@ CALIBRATION = ("test/ece", "test/brier", "test/nll")
 NO_VALUE = "-"  # as in the paper's table
 
 # Paul Tol's bright scheme, which colour-blind readers can distinguish.
-MEASURE_COLORS = {
-    "tu": "#4477AA",
-    "au": "#EE6677",
-    "eu": "#228833",
-    "eu_pc": "#CCBB44",
-    "eu_so": "#66CCEE",
-    "lconf": "#AA3377",
-}
 MODEL_COLORS = {
     "appnp": "#CCBB44",
     "matern_ggp": "#66CCEE",
@@ -92,7 +108,7 @@ OTHER_COLORS = ("#EE7733", "#009988", "#BBBBBB", "#997700", "#EE3377", "#44BB99"
 
 
 def model_name(model: str) -> str:
-    return MODEL_NAMES.get(model, model)
+    return (MODEL_NAMES | MODEL_NAMES_BEYOND).get(model, model)
 
 
 def dataset_name(dataset: str) -> str:
@@ -104,7 +120,8 @@ def scenario_name(scenario: str) -> str:
 
 
 def measure_name(measure: str) -> str:
-    return MEASURE_NAMES.get(measure, measure)
+    registered = find_measure(measure)
+    return measure if registered is None else registered.symbol
 
 
 def metric_name(metric: str) -> str:
@@ -128,13 +145,14 @@ def sort_names(names: Iterable[str], order: Iterable[str]) -> list[str]:
 
 
 def find_measures(keys: Iterable[str], path: str) -> list[str]:
-    """Return the measures for which there is a key `path/<measure>`, the paper's own measures first."""
+    """Return the measures for which there is a key `path/<measure>`, in the order of tables."""
     prefix = f"{path}/"
-    return sort_names((key.removeprefix(prefix) for key in keys if key.startswith(prefix)), MEASURE_NAMES)
+    return sort_measures(key.removeprefix(prefix) for key in keys if key.startswith(prefix))
 
 
 def measure_color(measure: str) -> str:
-    return MEASURE_COLORS.get(measure) or _other_color(measure)
+    registered = find_measure(measure)
+    return _other_color(measure) if registered is None else registered.color
 
 
 def model_color(model: str) -> str:

@@ -43,6 +43,20 @@ CUMULATIVE_NOTE = (
 )
 
 
+SETS_NOTE = (
+    '<p class="note">A set is meant to contain the class of its node with the nominal coverage. This holds for nodes '
+    "that are exchangeable with the validation nodes, and thus not for OOD nodes; it is approximate, because early "
+    "stopping has seen the validation nodes. The table is about the coverage that the run asked for.</p>"
+)
+SET_METRICS = (  # with their names and formats
+    ("sets/coverage", "contain the class", "{:.1%}"),
+    ("sets/size", "mean number of classes", "{:.2f}"),
+    ("sets/size_ood", "mean number of classes, OOD nodes", "{:.2f}"),
+    ("sets/singletons", "exactly one class", "{:.1%}"),
+    ("sets/empty", "no class", "{:.1%}"),
+)
+
+
 def run_page(result: RunResult, predictions: pd.DataFrame, *, graph: Graph, cache_dir: Path | None) -> str:
     """Return a self-contained HTML page.
 
@@ -80,6 +94,7 @@ def _render_body(result: RunResult, table: pd.DataFrame, graph: Graph, cache_dir
     )
     yield charts.chart_row("\n".join(['<div class="column">', *column, "</div>"]) for column in columns)
     yield CUMULATIVE_NOTE
+    yield from _render_sets(result)
     class_names = None if graph.legend is None else graph.legend.classes
     yield charts.chart_row([_render_confusion(table[is_test], graph.num_classes, class_names)])
     if result.history:  # empty for models fitted in closed form
@@ -144,6 +159,17 @@ def _render_distributions(
     yield charts.legend(zip(labels, run_charts.COLORS, strict=True))
     yield charts.chart_row(run_charts.distribution_charts(test, is_second, groups, titles))
     yield '<p class="note">The 0.5 % of nodes at either end are counted in the outermost bins.</p>'
+
+
+def _render_sets(result: RunResult) -> Iterator[str]:
+    """Show coverage and size of the prediction sets, if the run has any."""
+    rows = [[name, form.format(result.metrics[key])] for key, name, form in SET_METRICS if key in result.metrics]
+    if not rows:
+        return
+    drawings = run_charts.set_charts(result.curves) if "sets/nominal" in result.curves else ()
+    yield "<h2>Prediction sets</h2>"
+    yield charts.chart_row([*drawings, Table(["sets of test nodes", ""], rows).html()])
+    yield SETS_NOTE
 
 
 def _render_confusion(test: pd.DataFrame, num_classes: int, class_names: Sequence[str] | None) -> str:

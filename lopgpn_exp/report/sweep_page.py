@@ -11,6 +11,7 @@ from lopgpn_exp.evaluation.costs import summarise_costs
 from lopgpn_exp.evaluation.shift import BUDGET, MEAN_UNCERTAINTY, budget_curves, rank_correlations
 from lopgpn_exp.evaluation.shift import CURVES as BUDGET_CURVES
 from lopgpn_exp.evaluation.statistics import CLEAN, aggregate, aggregate_curves, mark_best
+from lopgpn_exp.measures import measure_names, sort_measures
 from lopgpn_exp.report import charts
 from lopgpn_exp.report.charts import sweep_charts
 from lopgpn_exp.report.charts.sweep_charts import Means, MetricInScenario
@@ -18,7 +19,6 @@ from lopgpn_exp.report.document import Table, render_page
 from lopgpn_exp.report.names import (
     CALIBRATION,
     DATASET_NAMES,
-    MEASURE_NAMES,
     MODEL_NAMES,
     NO_VALUE,
     SCENARIO_NAMES,
@@ -97,7 +97,7 @@ def _render_dataset(results: pd.DataFrame, curves: pd.DataFrame) -> Iterator[str
 def _render_curves(curves: pd.DataFrame, models: Sequence[str]) -> str:
     if curves.empty:
         return '<p class="note">No clean run is part of this sweep.</p>'
-    measures = sort_names(curves["measure"], MEASURE_NAMES)
+    measures = sort_measures(curves["measure"])
     return charts.chart_row(sweep_charts.mean_curve_chart(curves[curves["measure"] == m], models, m) for m in measures)
 
 
@@ -119,12 +119,12 @@ def _render_shifts(curves: pd.DataFrame, models: Sequence[str], legend: str) -> 
     correlations = rank_correlations(curves)
     for shift, group in curves.groupby("shift"):
         yield f"<h3>{escape(scenario_name(str(shift)))}, by budget</h3>{legend}"
-        metrics = sort_names(group["metric"], (*BUDGET_CURVES, *(f"{MEAN_UNCERTAINTY}/{m}" for m in MEASURE_NAMES)))
+        metrics = sort_names(group["metric"], (*BUDGET_CURVES, *(f"{MEAN_UNCERTAINTY}/{m}" for m in measure_names())))
         drawn = (sweep_charts.budget_chart(group[group["metric"] == m], models, metric_name(m)) for m in metrics)
         yield charts.chart_row(drawn)
         table = correlations[correlations["shift"] == shift].pivot(index="model", columns="measure", values="value")
         if not table.empty:
-            measures = sort_names(table.columns, MEASURE_NAMES)
+            measures = sort_measures(table.columns)
             rows = [[model_name(m), *(_format_correlation(table.loc[m, k]) for k in measures)] for m in table.index]
             yield Table(["model", *map(measure_name, measures)], rows, 1).html()
             yield f'<p class="note">{CORRELATION_NOTE}</p>'

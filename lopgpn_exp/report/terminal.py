@@ -12,16 +12,15 @@ from tqdm import tqdm
 
 from lopgpn_exp.evaluation.shift import BUDGET, budget_curves, rank_correlations
 from lopgpn_exp.evaluation.statistics import aggregate
+from lopgpn_exp.measures import sort_measures
 from lopgpn_exp.records import Attempt, Job
 from lopgpn_exp.report.console import Console, new_table, print_table
 from lopgpn_exp.report.document import Table as MarkdownTable
 from lopgpn_exp.report.names import (
-    MEASURE_NAMES,
     find_measures,
     measure_name,
     metric_name,
     model_colors,
-    sort_names,
 )
 
 # The accuracy of a scenario in a table of means: of ID nodes as in the paper's table, of all test nodes if none is OOD
@@ -126,7 +125,7 @@ def print_correlations(results: pd.DataFrame) -> None:
     table = rank_correlations(budget_curves(results)).dropna()
     if table.empty:
         return
-    measures = sort_names(table["measure"], MEASURE_NAMES)
+    measures = sort_measures(table["measure"])
     columns = ["dataset", "shift", "model", *map(measure_name, measures)]
     printed = new_table(columns, left=columns[:3], title="rank correlation of error and mean uncertainty over budgets")
     for key, group in table.groupby(columns[:3]):

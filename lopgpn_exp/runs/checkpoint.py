@@ -14,7 +14,8 @@ from lopgpn_exp.graph import Graph
 from lopgpn_exp.models import Model
 from lopgpn_exp.models.checkpoint_file import DIMENSIONS, Checkpoint, build_model, read_checkpoint
 from lopgpn_exp.runs.checksums import read_verified
-from lopgpn_exp.runs.identity import drop_without_effect
+from lopgpn_exp.runs.identity import identity_options
+from lopgpn_exp.targets import import_target
 
 HINT = "the model.ckpt of a run with the same model and dataset, or no checkpoint at all to train one"
 
@@ -42,8 +43,9 @@ def build_planned_model(
     path: Path, checkpoint: Checkpoint, plan: RunPlan, *, get_hint: Callable[[], str] = lambda: HINT
 ) -> Model:
     """Build the model of a checkpoint after checking that its options are the planned ones."""
-    planned = drop_without_effect(plan.model_options, "model")
-    options = drop_without_effect(checkpoint.model_options, "model")
+    model_class = import_target(plan.model_class)
+    planned = identity_options(plan.model_options, model_class)
+    options = identity_options(checkpoint.model_options, model_class)
     for key in planned | options:
         if key in DIMENSIONS:  # they depend on the graph, not on the config
             continue

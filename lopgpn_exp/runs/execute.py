@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import torch
 
 from lopgpn_exp.config.plan import RunGraphs, RunPlan, config_hints
 from lopgpn_exp.config.schema import Stage
-from lopgpn_exp.errors import InputError
+from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.evaluation.evaluate import Evaluation, evaluate, select_test_nodes
 from lopgpn_exp.evaluation.shift import evaluate_shift
 from lopgpn_exp.graph import Graph
@@ -23,10 +23,13 @@ from lopgpn_exp.runs.machine import peak_rss_mb, versions
 from lopgpn_exp.runs.run_folder import find_damage, is_complete, read_result, write_run
 from lopgpn_exp.runs.storage import clean_output_dir, lock
 from lopgpn_exp.runs.training_cache import Training, get_or_train
+from lopgpn_exp.seeds import seeded
 from lopgpn_exp.targets import import_target
 from lopgpn_exp.threads import limit_threads
 
 if TYPE_CHECKING:  # a finished run is shown without Lightning
+    from lopgpn_exp.models import Model
+    from lopgpn_exp.posterior import Posterior
     from lopgpn_exp.training import FitResult
 
 log = logging.getLogger(__name__)
@@ -112,16 +115,28 @@ def run(plan: RunPlan, *, on_located: Callable[[], object] | None = None) -> Run
 
 
 def fit_model(
-    plan: RunPlan, graph: Graph, *, cache_dir: Path | None = None, checkpoint_path: Path | None = None
+    plan: RunPlan,
+    graph: Graph,
+    *,
+    cache_dir: Path | None = None,
+    checkpoint_path: Path | None = None,
+    parts: Sequence[Model] | None = None,
 ) -> FitResult:
-    """Fit the planned model to a graph. Nothing is written unless a path is given."""
+    """Fit the planned model to a graph. Nothing is written unless a path is given.
+
+    Args:
+        parts: the trained parts of a composite model; by default they are trained now.
+    """
     from lopgpn_exp.training import fit  # deferred import: a finished run is shown without Lightning
 
-    dimensions = {"num_features": graph.num_features, "num_classes": graph.num_classes}
+    check_composite(plan, graph)
+    if parts is None:
+        parts = [fit_model(part, graph, cache_dir=cache_dir).module.model.eval() for part in plan.parts]
     return fit(
         graph,
         model_class=plan.model_class,
-        model_options={**plan.model_options, **dimensions},
+        model_options=_complete_options(plan, graph),
+        parts=tuple(parts),
         optimizer=plan.optimizer.options(),
         seed=plan.seed,
         title=plan.title,
@@ -131,11 +146,26 @@ def fit_model(
     )
 
 
+def _complete_options(plan: RunPlan, graph: Graph) -> dict[str, Any]:
+    return {**plan.model_options, "num_features": graph.num_features, "num_classes": graph.num_classes}
+
+
+def check_composite(plan: RunPlan, graph: Graph) -> None:
+    """Raise an InputError if a composite model cannot be fitted to a graph, before its parts are trained."""
+    from lopgpn_exp.models import CompositeModel  # deferred import: a finished run is shown without it
+
+    model_class = import_target(plan.model_class)
+    if issubclass(model_class, CompositeModel):
+        with seeded(0), config_hints(""):
+            model_class(**_complete_options(plan, graph)).check_graph(graph)
+
+
 def _execute(located: LocatedRun) -> RunResult:
     """Train, evaluate and write a run."""
     plan, graphs = located.plan, located.graphs
     select_test_nodes(graphs.training)  # a split without test nodes is refused before training
     graphs.evaluation  # noqa: B018  (a scenario with wrong options too)
+    check_composite(plan, graphs.training)
     training = _train(located)
     start = time.perf_counter()
     evaluation = _evaluate(located, training)
@@ -169,13 +199,12 @@ def _execute(located: LocatedRun) -> RunResult:
 
 
 def _evaluate(located: LocatedRun, training: Training) -> Evaluation:
-    from lopgpn_exp.runs.checkpoint import load_model  # deferred import: needs Lightning
-
-    plan, graph, model = located.plan, located.graphs.evaluation, training.model
-    if model is None:
-        model = load_model(training.checkpoint, plan, located.graphs.training)
+    plan, graph = located.plan, located.graphs.evaluation
+    model = _get_model(plan, training, located.graphs.training)
     model = model.for_graph(graph, seed=plan.seed, cache_dir=plan.cache_dir)
-    evaluation = evaluate(model.predict(graph, cache_dir=plan.cache_dir), graph)
+    posterior = model.predict(graph, cache_dir=plan.cache_dir)
+    _check_measures(plan, posterior)
+    evaluation = evaluate(posterior, graph)
     budget = plan.scenario_options.get("budget")
     if budget is not None:
         shift = evaluate_shift(located.graphs.clean, graph, evaluation.predictions, budget)
@@ -187,6 +216,22 @@ def _evaluate(located: LocatedRun, training: Training) -> Evaluation:
             hint="a larger fraction, or more test nodes",
         )
     return evaluation
+
+
+def _check_measures(plan: RunPlan, posterior: Posterior) -> None:
+    """Raise an InputError if the model declares a measure that its posterior does not have.
+
+    A further post-hoc step may replace the posterior: flags then use what its posterior has.
+    """
+    if any((plan.config.get("posthoc") or {}).values()):
+        return
+    for role, name in plan.measures.items():
+        if name not in posterior.measures:
+            raise InputError(
+                f"model.measures.{role} is {name!r}, which the posterior does not have",
+                expected="one of " + ", ".join(posterior.measures),
+                hint=f"model.measures.{role}={nearest(name, posterior.measures) or 'null'}",
+            )
 
 
 def _add_data_hash(config: dict[str, Any], graph: Graph) -> dict[str, Any]:
@@ -202,10 +247,31 @@ def _train(located: LocatedRun) -> Training:
     if plan.checkpoint is not None:
         return Training(plan.checkpoint, epochs=0, seconds={"prepare": 0.0, "train": 0.0}, peak_rss_mb=0.0)
 
-    def train(checkpoint: Path) -> Training:
-        fit = fit_model(plan, located.graphs.training, cache_dir=plan.cache_dir, checkpoint_path=checkpoint)
-        return Training(checkpoint, fit.epochs, fit.seconds, peak_rss_mb(), fit.history, fit.module.model.eval())
-
     # force=true on an evaluation scenario evaluates again, on the training that it shares with the clean run.
     force = plan.force and plan.stage is not Stage.evaluation
-    return get_or_train(plan.output_dir, located.training_id, train, force=force)
+    return _get_training(plan, located.graphs.training, located.training_id, force=force)
+
+
+def _get_training(plan: RunPlan, graph: Graph, identity: str, *, force: bool = False) -> Training:
+    """Return the training of a plan, from the cache or by training it and the parts that it is made from."""
+
+    def train(checkpoint: Path) -> Training:
+        parts = [_get_training(part, graph, training_id(part, graph)) for part in plan.parts]
+        models = [_get_model(part, training, graph) for part, training in zip(plan.parts, parts, strict=True)]
+        fit = fit_model(plan, graph, cache_dir=plan.cache_dir, checkpoint_path=checkpoint, parts=models)
+        return Training(
+            checkpoint,
+            epochs=fit.epochs + sum(part.epochs for part in parts),
+            seconds={key: value + sum(part.seconds[key] for part in parts) for key, value in fit.seconds.items()},
+            peak_rss_mb=max(peak_rss_mb(), *(part.peak_rss_mb for part in parts), 0.0),
+            history=parts[0].history if len(parts) == 1 and not fit.history else fit.history,
+            model=fit.module.model.eval(),
+        )
+
+    return get_or_train(plan.output_dir, identity, train, force=force)
+
+
+def _get_model(plan: RunPlan, training: Training, graph: Graph) -> Model:
+    from lopgpn_exp.runs.checkpoint import load_model  # deferred import: needs Lightning
+
+    return load_model(training.checkpoint, plan, graph) if training.model is None else training.model

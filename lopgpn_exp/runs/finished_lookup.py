@@ -46,8 +46,9 @@ def lookup_key(config: Mapping[str, Any]) -> str | None:
     if len(files) > MAX_FILES:
         return None
     options = [(key, value) for key, value in flatten(config) if key not in IGNORED_KEYS]
+    step_order = [key for key, _ in options if "posthoc." in key]  # post-hoc steps are applied in their order
     libraries = versions() | {name: version(name) for name in READERS}
-    content = repr([NUMERICS_VERSION, sorted(options, key=lambda option: option[0]), libraries, files])
+    content = repr([NUMERICS_VERSION, sorted(options, key=lambda option: option[0]), step_order, libraries, files])
     return hashlib.blake2b(content.encode(errors="backslashreplace"), digest_size=16).hexdigest()
 
 

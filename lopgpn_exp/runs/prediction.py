@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from lopgpn_exp.errors import InputError, nearest
 from lopgpn_exp.evaluation.evaluate import tabulate_predictions
 from lopgpn_exp.evaluation.trust import TRUST, Limits
 from lopgpn_exp.graph import Graph, Legend, Part
-from lopgpn_exp.posterior import Posterior
+from lopgpn_exp.posterior import Posterior, RefinedPosterior
 from lopgpn_exp.runs.saved_run import SavedRun
 
 TABLE_COLUMNS = ("id", "label", "split", "source", "target")
@@ -25,7 +26,8 @@ class Prediction:
     """What a model predicts for every node of a graph, and whether to trust it.
 
     Args:
-        table: one row per node: `id, label, predicted, confidence`, `p(<class>)` per class, the measures, `flag`.
+        table: one row per node: `id, label, predicted, confidence`, `prediction_set` if the model has sets,
+            `p(<class>)` per class, the measures, `flag`.
     """
 
     table: pd.DataFrame
@@ -66,7 +68,10 @@ def _check_measures(run: SavedRun, posterior: Posterior, limits: Limits) -> None
 
 
 def node_table(posterior: Posterior, graph: Graph) -> pd.DataFrame:
-    """Return one row per node with ids and class names: label, prediction, class probabilities, measures."""
+    """Return one row per node with ids and class names: label, prediction, class probabilities, measures.
+
+    The classes of a prediction set are joined by `|`.
+    """
     predictions = tabulate_predictions(posterior, graph)
     classes = class_names(graph, posterior.mean.shape[1])
     mean = posterior.mean.double().numpy()
@@ -79,6 +84,9 @@ def node_table(posterior: Posterior, graph: Graph) -> pd.DataFrame:
             "confidence": predictions["confidence"],
         }
     )
+    sets = posterior.prediction_sets if isinstance(posterior, RefinedPosterior) else None
+    if sets is not None:
+        names["prediction_set"] = ["|".join(compress(classes, row)) for row in sets.tolist()]
     probabilities = pd.DataFrame({f"p({name})": mean[:, k] for k, name in enumerate(classes[: mean.shape[1]])})
     return pd.concat([names, probabilities, predictions[list(posterior.measures)]], axis=1)
 

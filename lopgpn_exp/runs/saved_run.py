@@ -51,6 +51,12 @@ class SavedRun:
     def config(self) -> dict[str, Any]:
         return read_config(self.folder)
 
+    @property
+    def declared_measures(self) -> dict[str, str]:
+        """The measures that the model declares by role; runs from before models declared any have none."""
+        declared = self.config["model"].get("measures") or {}
+        return {role: name for role, name in declared.items() if name in self.predictions}
+
     @cached_property
     def plan(self) -> RunPlan:
         """The plan of the run. Code outside of this package is imported only if the run is trusted and unchanged."""

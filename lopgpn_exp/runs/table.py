@@ -42,6 +42,7 @@ def curves_table(results: Iterable[RunResult]) -> pd.DataFrame:
         )
         for result in results
         for name, curve in result.curves.items()
+        if name.startswith("arc/")
     ]
     if not frames:
         return pd.DataFrame(columns=["percent", "accuracy", "measure", *RUN_KEYS])
@@ -61,7 +62,8 @@ def load_results(
     results, skipped = scan_results(output_dir, run_ids=run_ids)
     if skipped.damaged:
         warnings.warn(skipped.describe(), stacklevel=2)
-    return select_rows(results_table(results), **filters)
+    chosen = select_rows(results_table(results), **filters)
+    return chosen.dropna(axis="columns", how="all") if len(chosen) else chosen  # metrics of other runs
 
 
 def select_rows(table: pd.DataFrame, **filters: Any) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from lopgpn_exp.config.compose import compose_config
-from lopgpn_exp.config.plan import plan_run
+from lopgpn_exp.config.plan import RunPlan, plan_run
 from lopgpn_exp.config.signature import call_options, check_model_class, import_callable
 from lopgpn_exp.data.datasets.synthetic import block_model
 from lopgpn_exp.data.splits import random_split
@@ -87,8 +87,9 @@ class ModelUnderTest:
         *,
         optimizer: Mapping[str, Any] | None = None,
         settings: CheckSettings | None = None,
+        parts: Sequence[ModelUnderTest] = (),
     ) -> None:
-        self.model_class, self.options = model_class, options
+        self.model_class, self.options, self.parts = model_class, options, parts
         self.optimizer, self.settings = optimizer or {}, settings or CheckSettings()
 
     @classmethod
@@ -119,7 +120,14 @@ class ModelUnderTest:
                 expected="the same name as the file",
                 hint=f"name: {name}",
             )
-        return cls(run.model_class, run.model_options, optimizer=run.optimizer.options(), settings=settings)
+        return cls.from_plan(run, settings)
+
+    @classmethod
+    def from_plan(cls, plan: RunPlan, settings: CheckSettings | None = None) -> ModelUnderTest:
+        """Return the model of a plan, with the trainings that it is made from."""
+        parts = [cls.from_plan(part, settings) for part in plan.parts]
+        optimizer = plan.optimizer.options()
+        return cls(plan.model_class, plan.model_options, optimizer=optimizer, settings=settings, parts=parts)
 
     def __str__(self) -> str:
         return f"{self.model_class}({', '.join(f'{key}={value!r}' for key, value in self.options.items())})"
@@ -152,6 +160,10 @@ class ModelUnderTest:
     ) -> Model:
         """Return a model fitted to `graph`, by default the graph of the settings."""
         graph = self.graph if graph is None else graph
+        parts = [
+            part.fit(graph, seed=seed + number, epochs=epochs, validate_every=validate_every)
+            for number, part in enumerate(self.parts)
+        ]
         fitted = fit(
             graph,
             model_class=self.model_class,
@@ -163,6 +175,7 @@ class ModelUnderTest:
             accelerator="cpu",
             progress=False,
             checkpoint_path=checkpoint,
+            parts=tuple(parts),
         )
         return fitted.module.model
 

@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lopgpn_exp.report.names import MEASURE_NAMES, SCENARIO_NAMES
+from lopgpn_exp.measures import measure_names
+from lopgpn_exp.report.names import SCENARIO_NAMES
 
 DATASET_KEY = "models-"
 SCENARIO_METRICS = ("id", "ood", "change")  # may follow the name of a scenario
@@ -25,9 +26,10 @@ TAG_COLUMNS = ("model", "dataset", "scenario", "split", "init", "sweep")
 METRIC_COLUMNS = ("test/accuracy", "id/accuracy", "ood/auroc/eu", "test/ece", "seconds/train")
 CURVES = "Accuracy-rejection curves"
 SHIFT_CURVES = "Shifts by budget (percent)"
+SETS = "Prediction sets, by nominal coverage (percent)"
 AUROC = "OOD AUC-ROC"
 OTHER = "Everything else"  # collapsed
-LAST_SECTIONS = ("Accuracy", "Calibration", "Training", "Cost", OTHER)
+LAST_SECTIONS = ("Accuracy", "Calibration", SETS, "Training", "Cost", OTHER)
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,9 @@ def _state(search: str, metrics: Collection[str], *, visible: str) -> dict[str, 
 
 
 def _reading_order(metric: str) -> tuple[str, int, str]:
-    """Sort measures in the order of the paper, everything else by name."""
+    """Sort measures in the order of tables, everything else by name."""
     path, _, last = metric.rpartition("/")
-    measures = list(MEASURE_NAMES)
+    measures = measure_names()
     return path, measures.index(last) if last in measures else len(measures), last
 
 
@@ -146,6 +148,8 @@ def _section(metric: str) -> str:
         return CURVES
     if metric.startswith("by_budget/"):
         return SHIFT_CURVES
+    if kind in ("sets", "by_coverage"):
+        return SETS
     if kind == "ood/auroc":
         return f"{AUROC} · {scenario}" if scenario else AUROC
     if last == "accuracy":
@@ -168,7 +172,7 @@ def _chart(metric: str, section: str) -> dict[str, Any]:
         "deleted": False,
         "isGenerated": False,
     }
-    if not metric.startswith(("arc/", "by_budget/", "training/")):
+    if not metric.startswith(("arc/", "by_budget/", "by_coverage/", "training/")):
         return chart
     return chart | {
         "type": "LINE",

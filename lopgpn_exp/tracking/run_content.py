@@ -23,17 +23,29 @@ MetricPoint = tuple[str, float, int]  # key, value, step
 
 
 def run_metrics(result: RunResult) -> Iterator[MetricPoint]:
-    """Yield single values at step 0, curves by percent rejected, and the history of the training by epoch."""
+    """Yield single values at step 0, the points of curves, and the history of the training by epoch."""
     for key, value in result.metrics.items():
         yield key, value, 0
-    for key, curve in result.curves.items():
-        for percent, value in enumerate(curve):
-            yield key, value, percent
+    yield from curve_points(result)
     for phase, value in result.seconds.items():
         yield f"seconds/{phase}", value, 0
     yield from training_history(result)
     yield "epochs", result.epochs, 0
     yield "peak_rss_mb", result.peak_rss_mb, 0
+
+
+def curve_points(result: RunResult) -> Iterator[MetricPoint]:
+    """Yield rejection curves by percent rejected, and those of prediction sets by nominal coverage in percent.
+
+    The latter are renamed to `by_coverage/*`: metrics, which are single values, have names such as `sets/size`, too.
+    """
+    nominal = [round(100 * coverage) for coverage in result.curves.get("sets/nominal", [])]
+    for key, curve in result.curves.items():
+        if key.startswith("arc/"):
+            yield from ((key, value, percent) for percent, value in enumerate(curve))
+        elif key.startswith("sets/") and key != "sets/nominal":
+            name = key.replace("sets/", "by_coverage/", 1)
+            yield from ((name, value, percent) for percent, value in zip(nominal, curve, strict=True))
 
 
 def training_history(result: RunResult) -> Iterator[MetricPoint]:

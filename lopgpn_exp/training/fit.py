@@ -20,7 +20,8 @@ from torch.utils.data import DataLoader
 
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph, Part
-from lopgpn_exp.models import GradientModel
+from lopgpn_exp.models import FitData, GradientModel, Model
+from lopgpn_exp.models.base import hide_labels
 from lopgpn_exp.seeds import seeded
 from lopgpn_exp.threads import limit_threads
 from lopgpn_exp.training.allocation import keep_freed_memory
@@ -68,13 +69,14 @@ def fit(
     title: str = "",
     cache_dir: Path | None = None,
     checkpoint_path: Path | None = None,
+    parts: tuple[Model, ...] = (),
 ) -> FitResult:
-    """Fit a model to a graph with a split: by gradient descent with early stopping, or in closed form.
+    """Fit a model to a graph with a split: by gradient descent with early stopping, or in one step.
 
     Args:
         model_class: import path of the model's class.
         model_options: its keyword arguments.
-        optimizer: learning_rate, weight_decay and warmup_epochs.
+        optimizer: learning_rate, weight_decay, warmup_epochs, and which optimiser of torch to use.
         seed: seed of the initialisation and of dropout.
         patience: number of validations without improvement before training stops.
         validate_every: number of epochs between validations.
@@ -83,8 +85,9 @@ def fit(
         title: start of the progress line.
         cache_dir: folder for results that depend on the graph alone.
         checkpoint_path: file to write the fitted module to.
+        parts: trained models that a composite model is made from, or the teacher of a model that needs one.
 
-    A closed-form model ignores `optimizer`, `patience`, `max_epochs`, `validate_every` and `accelerator`.
+    A fit in one step ignores `optimizer`, `patience`, `max_epochs`, `validate_every` and `accelerator`.
     """
     start = time.perf_counter()
     options: dict[str, Any] = {
@@ -93,17 +96,18 @@ def fit(
         "trained_on": graph.fingerprint,
     }
     if get_module_class(model_class) is ClosedFormClassification:
-        closed_form = ClosedFormClassification(**options)
         trainer = _build_trainer("cpu", max_epochs=1)  # sparse and float64 algebra gains nothing from a GPU
         with limit_threads(), seeded(seed), closing(StatusLine(title=title, enabled=progress)) as line:
-            _run_trainer(trainer, closed_form, GraphBatch(graph, seed, cache_dir, line.show))
+            closed_form = ClosedFormClassification(**options)
+            _run_trainer(trainer, closed_form, GraphBatch(graph, seed, cache_dir, line.show, parts))
         _save_checkpoint(trainer, closed_form, checkpoint_path)
         seconds = {"prepare": 0.0, "train": time.perf_counter() - start}
         return FitResult(closed_form.eval(), closed_form.model.iterations, seconds)
     _check_parts(graph)
     with limit_threads(), keep_freed_memory(), seeded(seed):
         module = NodeClassification(**options, **(optimizer or {}))
-        module.model.observe(graph.labels[graph.nodes(Part.TRAIN)])
+        nodes = graph.nodes(Part.TRAIN)
+        module.model.observe_data(FitData(hide_labels(graph), nodes, graph.labels[nodes], seed, cache_dir, parts=parts))
         train, val = (_prepare_batch(module.model, graph, part, cache_dir) for part in (Part.TRAIN, Part.VAL))
         prepared = time.perf_counter()
         warmup_epochs = module.warmup_epochs if module.model.warmup_parameters() else 0

@@ -1,4 +1,4 @@
-"""The Lightning modules: one for models trained by gradient descent, one for models fitted in closed form."""
+"""The Lightning modules: one for models trained by gradient descent, one for models fitted in one step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from lopgpn_exp.graph import Graph
-from lopgpn_exp.models import ClosedFormModel, GradientModel
+from lopgpn_exp.graph import Graph, Part
+from lopgpn_exp.models import ClosedFormModel, CompositeModel, FitData, GradientModel, Model
 from lopgpn_exp.models.checkpoint_file import read_checkpoint
 from lopgpn_exp.targets import import_target
 from lopgpn_exp.training.diagnosis import check_loss
@@ -28,6 +28,8 @@ class NodeClassification(pl.LightningModule):
         model_class: import path of a `GradientModel`.
         model_options: its keyword arguments.
         trained_on: fingerprint of the graph, which prevents using a checkpoint with another graph or split.
+        optimizer: import path of a class of `torch.optim`.
+        optimizer_options: its options beside learning rate and weight decay.
     """
 
     def __init__(
@@ -39,9 +41,12 @@ class NodeClassification(pl.LightningModule):
         weight_decay: float = 0.0,
         warmup_epochs: int = 0,
         trained_on: str = "",
+        optimizer: str = "torch.optim.Adam",
+        optimizer_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.save_hyperparameters()
+        self.optimizer_class, self.optimizer_options = import_target(optimizer), optimizer_options or {}
         self.model = cast(GradientModel, import_target(model_class)(**model_options))
         self.learning_rate, self.weight_decay, self.warmup_epochs = learning_rate, weight_decay, warmup_epochs
         self.automatic_optimization = False
@@ -73,9 +78,9 @@ class NodeClassification(pl.LightningModule):
         return loop
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Return a new Adam: for the warm-up parameters during the warm-up, for all parameters afterwards."""
+        """Return a new optimiser: of the warm-up parameters during the warm-up, of all parameters afterwards."""
         if self.is_warming_up:
-            return torch.optim.Adam(self.model.warmup_parameters(), lr=self.learning_rate, fused=True)
+            return self._build_optimizer(self.model.warmup_parameters())
         undecayed = self.model.undecayed_parameters()
         undecayed_ids = {id(parameter) for parameter in undecayed}
         decayed = [parameter for parameter in self.model.parameters() if id(parameter) not in undecayed_ids]
@@ -83,30 +88,46 @@ class NodeClassification(pl.LightningModule):
             {"params": decayed, "weight_decay": self.weight_decay},
             {"params": undecayed, "weight_decay": 0.0},
         ]
-        return torch.optim.Adam([group for group in groups if group["params"]], lr=self.learning_rate, fused=True)
+        return self._build_optimizer([group for group in groups if group["params"]])
+
+    def _build_optimizer(self, parameters: list[Any]) -> torch.optim.Optimizer:
+        fused = {"fused": True} if self.optimizer_class is torch.optim.Adam else {}  # the fastest one on a CPU
+        return self.optimizer_class(parameters, lr=self.learning_rate, **{**fused, **self.optimizer_options})
 
 
 @dataclass(frozen=True)
 class GraphBatch:
-    """The single batch of a closed-form fit: the graph and the other arguments of `ClosedFormModel.fit`."""
+    """The single batch of a fit in one step: the graph and the other arguments of `ClosedFormModel.fit`.
+
+    Args:
+        parts: trained parts of a `CompositeModel`.
+    """
 
     graph: Graph
     seed: int
     cache_dir: Path | None
     report: Callable[[str], None]
+    parts: tuple[Model, ...] = ()
 
 
 class ClosedFormClassification(pl.LightningModule):
-    """Fits a `ClosedFormModel` in a single training step; its arguments are those of `NodeClassification`."""
+    """Fits a `ClosedFormModel` or a `CompositeModel` in one step; its arguments are those of `NodeClassification`."""
 
     def __init__(self, *, model_class: str, model_options: dict[str, Any], trained_on: str = "") -> None:
         super().__init__()
         self.save_hyperparameters()
-        self.model = cast(ClosedFormModel, import_target(model_class)(**model_options))
+        self.model = cast(ClosedFormModel | CompositeModel, import_target(model_class)(**model_options))
         self.automatic_optimization = False
 
     def training_step(self, batch: GraphBatch, _: int = 0) -> None:
-        self.model.fit(batch.graph, seed=batch.seed, cache_dir=batch.cache_dir, report=batch.report)
+        if isinstance(self.model, ClosedFormModel):
+            self.model.fit(batch.graph, seed=batch.seed, cache_dir=batch.cache_dir, report=batch.report)
+        else:
+            nodes = batch.graph.nodes(Part.TRAIN)
+            labels = batch.graph.labels[nodes]
+            self.model.combine(
+                FitData(batch.graph, nodes, labels, batch.seed, batch.cache_dir, batch.report, batch.parts)
+            )
 
     def transfer_batch_to_device(self, batch: GraphBatch, device: torch.device, dataloader_idx: int) -> GraphBatch:
         """Leave the graph where it is."""
@@ -118,7 +139,8 @@ class ClosedFormClassification(pl.LightningModule):
 
 def get_module_class(model_class: str) -> type[NodeClassification] | type[ClosedFormClassification]:
     """Return the Lightning module that trains models of this class."""
-    return ClosedFormClassification if issubclass(import_target(model_class), ClosedFormModel) else NodeClassification
+    is_gradient_model = issubclass(import_target(model_class), GradientModel)
+    return NodeClassification if is_gradient_model else ClosedFormClassification
 
 
 def load_module(path: Path, *, model_class: str) -> NodeClassification | ClosedFormClassification:

@@ -7,7 +7,7 @@ import pytest
 from lopgpn_exp.report.names import model_color
 from tests.browser.conftest import MODELS, until
 
-MEASURES = {"appnp": {"tu", "lconf"}}
+MEASURES = {"appnp": {"tu", "lconf", "energy"}}
 ALL = {"tu", "au", "eu", "eu_pc", "eu_so", "lconf"}
 SCENARIOS = ("leave_out_classes", "bernoulli", "gaussian")
 # Errors that the UI itself writes to the console.

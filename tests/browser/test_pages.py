@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lopgpn_exp.report.names import MEASURE_COLORS, MEASURE_NAMES, MODEL_COLORS, MODEL_NAMES
+from lopgpn_exp.report.names import MODEL_COLORS, MODEL_NAMES, measure_color, measure_name
 from tests.browser.conftest import MODELS, environment, until
 
 LINES = """
@@ -31,6 +31,10 @@ def rgb(color: str) -> str:
     return f"rgb({', '.join(str(int(color[i : i + 2], 16)) for i in (1, 3, 5))})"
 
 
+MEASURES = ("tu", "au", "eu", "eu_pc", "eu_so", "lconf")  # of LOP-GPN
+COLORS = [rgb(measure_color(measure)) for measure in MEASURES]
+
+
 def open_page(page, path) -> None:
     """Open a file, and check that the console is empty and that the page is not wider than the window."""
     page.get(path.resolve().as_uri())
@@ -44,10 +48,10 @@ def test_page_of_a_run_draws_every_measure(page, store):
     open_page(page, folder / "page.html")
     for chart in ("arc", "roc"):
         (lines,) = page.execute_script(LINES, chart)
-        drawn = [line for line in lines if line["color"] in map(rgb, MEASURE_COLORS.values())]
-        assert [line["color"] for line in drawn] == [rgb(color) for color in MEASURE_COLORS.values()]
+        drawn = [line for line in lines if line["color"] in COLORS]
+        assert [line["color"] for line in drawn] == COLORS
         assert all(line["length"] > 50 for line in drawn)
-    assert page.execute_script(LEGEND).split() == list(MEASURE_NAMES.values())
+    assert page.execute_script(LEGEND).split() == [measure_name(measure) for measure in MEASURES]
     assert min(until(lambda: page.execute_script(INK))) > 20  # both panels show nodes in many shades
 
 
@@ -55,9 +59,9 @@ def test_page_of_a_sweep_draws_every_model(page, store):
     (folder,) = (store / "outputs" / "sweeps").iterdir()
     open_page(page, folder / "page.html")
     charts = page.execute_script(LINES, "mean-arc")
-    assert len(charts) == len(MEASURE_NAMES)
+    assert len(charts) == len(MEASURES) + 1
     by_count = sorted(len(lines) for lines in charts)
-    assert by_count == [2, 2, 2, 2, 3, 3]  # APPNP has only TU and LConf
+    assert by_count == [1, 2, 2, 2, 2, 3, 3]  # APPNP has TU, LConf and energy
     colors = {line["color"] for lines in charts for line in lines}
     assert colors == {rgb(MODEL_COLORS[model]) for model in MODELS}
     assert all(MODEL_NAMES[model] in page.execute_script(LEGEND) for model in MODELS)

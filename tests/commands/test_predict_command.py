@@ -101,8 +101,8 @@ def test_every_model_gets_the_flags_that_its_posterior_has(command, tree_run, mo
     _, out, _ = command("predict", run_id)
     assert command("score", run_id)[0] == 0
     flags = pd.read_csv("predictions.csv")["flag"]
-    assert set(flags) <= {"trust", "ambiguous"} | ({"unknown"} if model != "appnp" else set())
-    assert ("unknown: " in out) == (model != "appnp")
+    assert set(flags) <= {"trust", "ambiguous", "unknown"}
+    assert "unknown: " in out
 
 
 def test_run_on_a_built_in_dataset_accepts_a_pyg_file(command, tmp_path):

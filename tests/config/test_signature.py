@@ -13,7 +13,7 @@ ERRORS = {
     "raise KeyError('x')": ("KeyError: 'x', own_module.py, line 1", "import path"),
     "import nowhere": ("No module named 'nowhere'", "start from the folder that contains nowhere"),
     "def f(:": ("own_module.py, line 1", "import path"),
-    "class Mine: pass": ("which is not a model", "GradientModel or ClosedFormModel"),
+    "class Mine: pass": ("which is not a model", "GradientModel, ClosedFormModel or CompositeModel"),
     "Mine = 3": ("cannot be imported or called (a int)", "import path"),
     "class Mne: pass": ("no attribute 'Mine'", "model._target_=own_module.Mne"),
     "from lopgpn_exp.models import GradientModel as Mine": (

@@ -11,8 +11,8 @@ import lopgpn_exp
 PACKAGE = Path(lopgpn_exp.__file__).parent
 # Each layer imports only layers before it, and modules of its own.
 LAYERS = [
-    *("errors", "seeds", "threads", "scratch", "targets", "records"),
-    *("graph", "data", "posterior", "models", "training", "evaluation", "report"),
+    *("errors", "seeds", "threads", "scratch", "targets", "records", "measures"),
+    *("graph", "data", "posterior", "models", "posthoc", "training", "evaluation", "report"),
     *("config", "runs", "tracking", "sweeps", "paper", "api", "testing", "commands", "__main__"),
 ]
 FORBIDDEN = {"evaluation": {"models", "training"}, "report": {"models", "training", "data"}}

@@ -1,16 +1,19 @@
 """The page of a run: what its charts and tables show equals the result and predictions that it was made from."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import confusion_matrix
 
+from lopgpn_exp.evaluation.evaluate import evaluate
 from lopgpn_exp.evaluation.metrics import expected_calibration_error
+from lopgpn_exp.posterior import RefinedPosterior
 from lopgpn_exp.report.names import measure_name
 from tests.support.html_pages import charts, check_self_contained, in_data_units, lines
-from tests.support.report_data import ALL_MEASURES, example_run
+from tests.support.report_data import ALL_MEASURES, ExampleRun, example_posterior, example_run
 
 
 def points_of(element) -> np.ndarray:
@@ -233,3 +236,55 @@ def test_most_uncertain_nodes_come_first():
 def test_measure_with_equal_values_is_drawn():
     run = example_run("none")
     check_self_contained(run.page(predictions=run.evaluation.predictions.assign(au=0.0)))
+
+
+def run_with_sets(scenario: str, nominal: list[float]) -> ExampleRun:
+    """A run whose posterior has prediction sets; the thresholds of their curves are the nominal coverages."""
+    run = example_run(scenario, "categorical")
+    posterior = example_posterior(run.graph, "categorical")
+    scores = 1 - posterior.mean.double()
+    size = (scores <= 0.8).sum(dim=1).double()
+    thresholds = {coverage: coverage for coverage in nominal}
+    refined = RefinedPosterior(
+        posterior, {"set_size": size}, set_scores=scores, set_threshold=0.8, set_thresholds=thresholds
+    )
+    evaluation = evaluate(refined, run.graph)
+    result = replace(run.result, metrics=evaluation.metrics, curves=evaluation.curves)
+    return ExampleRun(result, evaluation, run.graph)
+
+
+@pytest.mark.parametrize("scenario", ["none", "bernoulli", "leave_out_classes"])
+def test_coverage_and_size_of_prediction_sets_are_drawn_by_nominal_coverage(scenario):
+    run = run_with_sets(scenario, [0.5, 0.7, 0.8, 0.95])
+    page = run.page()
+    check_self_contained(page)
+    for key, tolerance in (("coverage", 5e-3), ("size", 2e-2)):
+        (chart,) = charts(page, f"sets-{key}")
+        drawn = list(lines(chart).values())[-1]
+        np.testing.assert_allclose(drawn[:, 0], [0.5, 0.7, 0.8, 0.95], atol=2e-3)
+        np.testing.assert_allclose(drawn[:, 1], run.result.curves[f"sets/{key}"], atol=tolerance)
+    (chart,) = charts(page, "sets-coverage")
+    np.testing.assert_allclose(*lines(chart)["nominal"].T, atol=5e-3)
+    metrics = run.result.metrics
+    assert f'<td>contain the class</td><td class="number">{100 * metrics["sets/coverage"]:.1f}%</td>' in page
+    assert f'<td>mean number of classes</td><td class="number">{metrics["sets/size"]:.2f}</td>' in page
+    assert ("mean number of classes, OOD nodes" in page) == (scenario != "none")
+
+
+def test_curves_of_sets_are_not_drawn_as_rejection_curves():
+    """They would stretch the axis: sets have up to five classes."""
+    (chart,) = charts(run_with_sets("none", [0.5, 0.9]).page(), "arc")
+    assert [name.split(",")[0] for name in lines(chart)] == ["TU", "LConf", "set size"]
+    labels = [float(text.text) for text in chart.iter("text") if "ytick" in text.get("class", "")]
+    assert max(labels) <= 1
+
+
+def test_sets_with_a_single_nominal_coverage_or_none_are_shown():
+    check_self_contained(run_with_sets("none", [0.5]).page())
+    page = run_with_sets("none", []).page()
+    assert "<h2>Prediction sets</h2>" in page
+    assert charts(page, "sets-size") == []
+
+
+def test_a_run_without_sets_has_no_section_about_them():
+    assert "<h2>Prediction sets</h2>" not in example_run("none").page()

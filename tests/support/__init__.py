@@ -27,8 +27,17 @@ TINY = [
 TRACKED = [word for word in TINY if word != "tracking=none"]  # the same run, written to MLflow
 # What makes any documented command line quick.
 QUICK = ["trainer.max_epochs=1", "trainer.progress=false", "tracking=none"]
-# Model configs that are too large for a graph of 300 nodes.
-SMALL = {"matern_ggp": ["model.num_eigenpairs=100"]}
+# What makes models small enough for a graph of 300 nodes.
+SMALL = {
+    "matern_ggp": ["model.num_eigenpairs=100"],
+    "gcn_ensemble": ["model.num_members=2"],
+    "epn": ["model.posthoc.evidence_probe.max_epochs=20"],
+    "epn_reg": [  # a single pair of weights instead of nine to choose from
+        "model.posthoc.evidence_probe.ice_weight=0.01",
+        "model.posthoc.evidence_probe.pcl_weight=0.0001",
+        "model.posthoc.evidence_probe.max_epochs=300",
+    ],
+}
 
 
 def config_names(group: str) -> list[str]:

@@ -22,7 +22,7 @@ from tests.support.sweeps import planned_runs
         (["split.index=0,1"], 2 * 4),
         (["ood=none", "init=0,1,2,5"], 10 * 4),
         (["model=lop_gpn,gkde", "inits=2", "split.index=0"], 4 * 2 + 4),  # nothing in GKDE is random
-        (["model=glob(gpn_*)", "split.index=0", "ood=none"], 2),
+        (["model=glob(gpn_*)", "split.index=0", "ood=none"], 3),
         (["split.count=3"], 3 * 4),
     ],
 )

@@ -17,7 +17,7 @@ from lopgpn_exp.evaluation.metrics.selective import aurc, coverage_at_risk, exce
 
 # Metrics with one value per uncertainty measure, such as `ood/auroc/eu_so`.
 PER_MEASURE = ("test/auarc", "ood/auroc", "ood/aupr", "ood/fpr95", "change")
-LOWER_IS_BETTER = ("test/ece", "test/brier", "test/nll", "val/nll", "ood/fpr95")
+LOWER_IS_BETTER = ("test/ece", "test/brier", "test/nll", "val/nll", "ood/fpr95", "sets/size")
 IN_NATS = ("test/nll", "val/nll")  # all others are fractions, which tables show in percent
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from lopgpn_exp.paper.claims.evidence import GPNS, LOP, Claim, Evidence, grade, join_names
 from lopgpn_exp.paper.published import MEASURES
-from lopgpn_exp.report.names import DATASET_NAMES, MEASURE_NAMES
+from lopgpn_exp.report.names import DATASET_NAMES, measure_name
 
 EU_DROPS_ON = ("citeseer", "amazon_photos", "amazon_computers")  # where the paper sees the EU curve fall
 DROP_POINTS = 2.0
@@ -19,7 +19,7 @@ def check_rejection_curves(evidence: Evidence) -> Claim:
     )
     share, exception_share = not_worse[~is_exception].mean(), not_worse[is_exception].mean()
     by_measure = not_worse[~is_exception].groupby("measure").mean()
-    details = ", ".join(f"{MEASURE_NAMES[m]} {100 * by_measure[m]:.0f} %" for m in MEASURES if m in by_measure)
+    details = ", ".join(f"{measure_name(m)} {100 * by_measure[m]:.0f} %" for m in MEASURES if m in by_measure)
     exceptions = "" if pd.isna(exception_share) else f"; on the paper's exceptions {100 * exception_share:.0f} %"
     return Claim(
         "LOP-GPN's rejection curves are no worse than GPN's",
@@ -54,7 +54,7 @@ def check_rising_curves(evidence: Evidence) -> Claim:
             drop = _final_drop(evidence, dataset, measure)
             num_curves += 1
             if not curve[-1] > curve[0] or drop > DROP_POINTS:
-                exceptions.append(f"{DATASET_NAMES[dataset]} {MEASURE_NAMES[measure]} (falls by {drop:.1f})")
+                exceptions.append(f"{DATASET_NAMES[dataset]} {measure_name(measure)} (falls by {drop:.1f})")
     num_rising = num_curves - len(exceptions)
     return Claim(
         "LOP-GPN's EU_PC and EU_SO curves rise",

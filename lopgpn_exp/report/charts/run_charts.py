@@ -23,7 +23,8 @@ UNIT = (0.0, 1.0)
 
 def rejection_chart(curves: Mapping[str, Sequence[float]]) -> str:
     """Draw accuracy-rejection curves, given by the keys `arc/<measure>`."""
-    low, high = span(value for curve in curves.values() for value in curve)
+    measures = find_measures(curves, "arc")
+    low, high = span(value for measure in measures for value in curves[f"arc/{measure}"])
     chart = Chart(
         "arc",
         "Accuracy by rejection",
@@ -33,11 +34,35 @@ def rejection_chart(curves: Mapping[str, Sequence[float]]) -> str:
         y_label="accuracy of the others",
         size=(470, 330),
     )
-    for measure in find_measures(curves, "arc"):
+    for measure in measures:
         curve = curves[f"arc/{measure}"]
         name = f"{measure_name(measure)}, AUARC {area_under_curve(np.array(curve)):.4f}"
         chart.line(np.arange(len(curve)), curve, measure_color(measure), name)
     return chart.svg()
+
+
+def set_charts(curves: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """Draw coverage and mean size of prediction sets, given by the keys `sets/*`, by their nominal coverage."""
+    nominal = curves["sets/nominal"]
+    charts = {
+        "coverage": ("Coverage of prediction sets", "sets that contain the class"),
+        "size": ("Size of prediction sets", "mean number of classes"),
+    }
+    for key, (title, label) in charts.items():
+        values = curves[f"sets/{key}"]
+        chart = Chart(
+            f"sets-{key}",
+            title,
+            x=span(nominal, margin=0.0),
+            y=span([*values, *nominal] if key == "coverage" else values),
+            x_label="nominal coverage",
+            y_label=label,
+            size=(350, 330),
+        )
+        if key == "coverage":
+            chart.line(nominal, nominal, "var(--dim)", "nominal", dash="3 4")
+        chart.line(nominal, values, COLORS[0], f"{label}, {values[0]:.3f} to {values[-1]:.3f}")
+        yield chart.svg()
 
 
 def error_chart(uncertainties: Mapping[str, np.ndarray], correct: np.ndarray) -> str:

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from lopgpn_exp.graph import Graph
+from lopgpn_exp.measures import measures_of
 from lopgpn_exp.report.graph_view.layout import compute_layout
 from lopgpn_exp.report.names import measure_name
 
 MAX_NODES = 5_000  # the layout of that many nodes takes about ten seconds, once
 MAX_EDGES = 50_000
-PREFERRED_MEASURES = ("au", "eu", "tu", "lconf")  # the two panels start with the first two that the posterior has
 
 STYLE = """
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem; }
@@ -58,7 +58,7 @@ def graph_section(
             f"of more than {MAX_NODES:,} nodes or {MAX_EDGES:,} edges would not be readable.</p>"
         )
     data = _collect_data(graph, table, measures, is_wrong, compute_layout(graph, cache_dir=cache_dir))
-    selected = [measure for measure in PREFERRED_MEASURES if measure in measures][:2] or list(measures[:1])
+    selected = _choose_measures(measures)
     panels = "".join(_render_panel(measures, measure) for measure in selected)
     shapes = "".join(f'<span><svg width="12" height="12">{s}</svg>{escape(n)}</span>' for n, s in LEGEND.items())
     script = files(__package__).joinpath("node_graph.js").read_text()
@@ -74,6 +74,12 @@ def graph_section(
             "</div>",
         ]
     )
+
+
+def _choose_measures(measures: Sequence[str]) -> list[str]:
+    """Return the measures that the two panels start with: an aleatoric and an epistemic one, if there are both."""
+    first = [*measures_of("aleatoric", measures)[:1], *measures_of("epistemic", measures)[:1]]
+    return list(dict.fromkeys([*first, *measures]))[:2]
 
 
 def _render_panel(measures: Sequence[str], selected: str) -> str:
