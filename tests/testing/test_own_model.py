@@ -90,7 +90,7 @@ def test_installed_package_adds_configs_after_those_of_this_package(tmp_path):
         },
     )
     for words, expected in (
-        (["run", "--help"], "matern_ggp, theirs"),
+        (["run", "--help"], "sgcn, theirs"),
         (["model=theirs", "--cfg", "job"], "_target_: theirs.models.Mine"),
         (["model=gkde", "--cfg", "job"], "_target_: lopgpn_exp.models.GKDE"),
         ([*TINY, "model=theirs", "dry_run=true"], "theirs-synthetic-s0-i0-none"),
