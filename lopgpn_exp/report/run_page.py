@@ -94,9 +94,9 @@ def _render_body(result: RunResult, table: pd.DataFrame, graph: Graph, cache_dir
     )
     yield charts.chart_row("\n".join(['<div class="column">', *column, "</div>"]) for column in columns)
     yield CUMULATIVE_NOTE
-    yield from _render_sets(result)
     class_names = None if graph.legend is None else graph.legend.classes
     yield charts.chart_row([_render_confusion(table[is_test], graph.num_classes, class_names)])
+    yield from _render_sets(result)
     if result.history:  # empty for models fitted in closed form
         yield "<h2>Training</h2>"
         yield charts.chart_row(run_charts.history_charts(result.history))
