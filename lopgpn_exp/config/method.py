@@ -129,7 +129,7 @@ def _plan_part(node: Any, path: str) -> MethodPlan:
 def _declared_measures(node: Mapping[str, Any], path: str) -> dict[str, str]:
     """Return the measures that a model declares, by role."""
     declared = node.get("measures") or {}
-    roles = ROLES[:3]  # "other" is no kind of uncertainty
+    roles = ROLES[:3]  # a model declares no measure as "other"
     expected = f"the name of a measure for any of {', '.join(roles)}"
     if not isinstance(declared, Mapping):
         raise InputError(f"{path} is {declared!r}", expected=expected, hint=f"{path}.total=tu")
