@@ -38,6 +38,8 @@ class RunResult:
         history: points (epoch, value) of the training by path; empty for a model fitted in closed form.
         seconds: duration of the phases `load`, `prepare`, `train` and `evaluate`.
         training_id: identity of the training, which runs of several scenarios may share.
+        cpu_seconds: processor time of `train`, with its preparation and the parts of a composite model, and of
+            `predict`: one prediction of all nodes. Unlike `seconds`, it hardly depends on what else the machine does.
     """
 
     run_id: str
@@ -54,6 +56,7 @@ class RunResult:
     versions: dict[str, str]
     training_id: str
     history: dict[str, list[list[float]]] = field(default_factory=dict)
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -73,7 +76,8 @@ class RunResult:
             raise ValueError(f"a {type(content).__name__} instead of an object")
         if content.get("schema") not in READABLE_SCHEMAS:
             raise ValueError(f"schema {content.get('schema')!r} instead of {SCHEMA}")
-        values = {"training_id": content.get("run_id"), "history": {}, **content}  # older files have neither
+        older: dict[str, Any] = {"training_id": content.get("run_id"), "history": {}, "cpu_seconds": {}}  # have none
+        values = {**older, **content}
         result = cls(**check_fields(values, cls))
         result._check_values()
         return result
@@ -83,7 +87,7 @@ class RunResult:
         for key in ("run_id", "model", "dataset", "scenario", "training_id"):
             if not NAME.fullmatch(getattr(self, key)):
                 raise ValueError(f"{key} is {getattr(self, key)[:80]!r}")
-        for key in chain(self.metrics, self.curves, self.history, (f"seconds/{phase}" for phase in self.seconds)):
+        for key in chain(self.metrics, self.curves, self.history, (f"seconds/{phase}" for phase in (*self.seconds, *self.cpu_seconds))):
             if not METRIC.fullmatch(key) or len(key) > MAX_METRIC_LENGTH:
                 raise ValueError(f"a metric is named {key[:80]!r}")
         if any(len(point) != 2 or abs(point[0]) > MAX_EPOCH for point in chain.from_iterable(self.history.values())):
@@ -93,7 +97,8 @@ class RunResult:
 
     def _numbers(self) -> Iterator[float]:
         points = chain.from_iterable(self.history.values())
-        return chain(self.metrics.values(), *self.curves.values(), self.seconds.values(), [self.peak_rss_mb], *points)
+        costs = chain(self.seconds.values(), self.cpu_seconds.values(), [self.peak_rss_mb])
+        return chain(self.metrics.values(), *self.curves.values(), costs, *points)
 
     def to_row(self) -> dict[str, Any]:
         """Return the result as one flat table row: the run's keys, its metrics and its costs."""
@@ -102,6 +107,7 @@ class RunResult:
             | self.metrics
             | {"epochs": self.epochs, "peak_rss_mb": self.peak_rss_mb, "training_id": self.training_id}
             | {f"seconds/{phase}": value for phase, value in self.seconds.items()}
+            | {f"cpu_seconds/{phase}": value for phase, value in self.cpu_seconds.items()}
         )
 
 

@@ -22,6 +22,7 @@ RESULT = RunResult(
     versions={"torch": "2.6"},
     training_id="abc",
     history={"training/loss": [[1, 0.5], [2, 0.25]]},
+    cpu_seconds={"train": 0.45, "predict": 0.05},
 )
 SWEEP = SweepRecord("sweep-1", "sweep · gkde", ("a", "b"), {"a": "teleport 0.2"})
 
@@ -31,12 +32,12 @@ def test_record_survives_json(record):
     assert type(record).from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
-@pytest.mark.parametrize("part", ["metrics", "curves", "history", "seconds"])
+@pytest.mark.parametrize("part", ["metrics", "curves", "history", "seconds", "cpu_seconds"])
 @pytest.mark.parametrize("key", ["", "run_id", "epochs", "a/", "/a", "a/\x1b[2J", "a/=1", "a/b c", "a/" + "x" * 250])
 def test_result_with_a_metric_that_is_no_path_is_refused(part, key):
-    if part == "seconds":
+    if part in ("seconds", "cpu_seconds"):
         key = f"{key} {key}"
-    value = {"metrics": 1.0, "curves": [1.0], "history": [[0.0, 1.0]], "seconds": 1.0}[part]
+    value = {"curves": [1.0], "history": [[0.0, 1.0]]}.get(part, 1.0)
     with pytest.raises(ValueError, match="a metric is named"):
         RunResult.from_json(RESULT.to_json() | {part: {key: value}})
 
@@ -53,7 +54,7 @@ def test_result_has_the_documented_keys():
 
 
 @pytest.mark.parametrize(
-    "name", [field.name for field in fields(RunResult) if field.name not in ("training_id", "history")]
+    "name", [f.name for f in fields(RunResult) if f.name not in ("training_id", "history", "cpu_seconds")]
 )
 def test_result_with_a_missing_field_is_refused(name):
     content = RESULT.to_json()
@@ -130,18 +131,21 @@ def test_result_that_is_not_an_object_is_refused(content):
 
 
 def test_result_of_an_earlier_version_is_read():
-    """Before trainings were shared and their history was kept, neither was recorded."""
+    """It has neither the identity and the history of its training nor its processor time."""
     content = RESULT.to_json()
-    del content["training_id"], content["history"]
+    del content["training_id"], content["history"], content["cpu_seconds"]
     result = RunResult.from_json(content)
-    assert (result.training_id, result.history) == (RESULT.run_id, {})
+    assert (result.training_id, result.history, result.cpu_seconds) == (RESULT.run_id, {}, {})
     assert result.metrics == RESULT.metrics
 
 
 def test_row_is_flat_and_has_the_documented_columns():
     row = RESULT.to_row()
     costs = {"epochs", "peak_rss_mb", "training_id", "seconds/load", "seconds/prepare", "seconds/train"}
-    assert set(row) == {*RUN_KEYS, "test/accuracy", "ood/auroc/eu", *costs, "seconds/evaluate"}
+    assert set(row) == {*RUN_KEYS, "test/accuracy", "ood/auroc/eu", *costs, "seconds/evaluate"} | {
+        "cpu_seconds/train",
+        "cpu_seconds/predict",
+    }
     assert tuple(row)[: len(RUN_KEYS)] == RUN_KEYS == ("model", "dataset", "scenario", "split", "init", "run_id")
     assert (row["split"], row["test/accuracy"], row["seconds/train"]) == (1, 0.75, 0.3)
 

@@ -13,16 +13,17 @@ from lopgpn_exp.evaluation.metrics import is_lower_better
 
 GROUP = ["dataset", "model", "scenario"]
 RUN = ["split", "init"]
+COSTS = ("seconds/", "cpu_seconds/")
 CLEAN = "none"  # the scenario that changes nothing
 TIED_ABOVE = 0.05  # p-value of the paired t-test above which a model counts as tied with the best
 
 
 def find_metric_columns(results: pd.DataFrame) -> list[str]:
-    return [name for name in results.columns if "/" in name and not name.startswith("seconds/")]
+    return [name for name in results.columns if "/" in name and not name.startswith(COSTS)]
 
 
 def find_cost_columns(results: pd.DataFrame) -> list[str]:
-    return [name for name in results.columns if name.startswith("seconds/") or name in ("epochs", "peak_rss_mb")]
+    return [name for name in results.columns if name.startswith(COSTS) or name in ("epochs", "peak_rss_mb")]
 
 
 def aggregate(results: pd.DataFrame) -> pd.DataFrame:

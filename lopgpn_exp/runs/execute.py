@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from lopgpn_exp.evaluation.shift import evaluate_shift
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.records import RunResult
 from lopgpn_exp.runs.identity import run_id, training_id
-from lopgpn_exp.runs.machine import peak_rss_mb, versions
+from lopgpn_exp.runs.machine import peak_rss_mb, reset_peak_rss, versions
 from lopgpn_exp.runs.run_folder import find_damage, is_complete, read_result, write_run
 from lopgpn_exp.runs.storage import clean_output_dir, lock
 from lopgpn_exp.runs.training_cache import Training, get_or_train
@@ -166,9 +166,10 @@ def _execute(located: LocatedRun) -> RunResult:
     select_test_nodes(graphs.training)  # a split without test nodes is refused before training
     graphs.evaluation  # noqa: B018  (a scenario with wrong options too)
     check_composite(plan, graphs.training)
+    reset_peak_rss()
     training = _train(located)
     start = time.perf_counter()
-    evaluation = _evaluate(located, training)
+    evaluation, predict_cpu = _evaluate(located, training)
     seconds = {"load": located.seconds, **training.seconds, "evaluate": time.perf_counter() - start}
     result = RunResult(
         run_id=located.run_id,
@@ -181,10 +182,11 @@ def _execute(located: LocatedRun) -> RunResult:
         curves=evaluation.curves,
         epochs=training.epochs,
         history=training.history,
-        seconds={phase: round(seconds[phase], 4) for phase in PHASES},
+        seconds=_round({phase: seconds[phase] for phase in PHASES}),
         peak_rss_mb=max(peak_rss_mb(), training.peak_rss_mb),
         versions=versions(),
         training_id=located.training_id,
+        cpu_seconds=_round({"train": training.cpu_seconds, "predict": predict_cpu}),
     )
     write_run(
         located.folder,
@@ -198,24 +200,31 @@ def _execute(located: LocatedRun) -> RunResult:
     return result
 
 
-def _evaluate(located: LocatedRun, training: Training) -> Evaluation:
+def _round(seconds: Mapping[str, float | None]) -> dict[str, float]:
+    return {phase: round(value, 4) for phase, value in seconds.items() if value is not None}
+
+
+def _evaluate(located: LocatedRun, training: Training) -> tuple[Evaluation, float]:
+    """Return the evaluation, and the processor time of the prediction."""
     plan, graph = located.plan, located.graphs.evaluation
     model = _get_model(plan, training, located.graphs.training)
+    start = time.process_time()
     model = model.for_graph(graph, seed=plan.seed, cache_dir=plan.cache_dir)
     posterior = model.predict(graph, cache_dir=plan.cache_dir)
+    cpu_seconds = time.process_time() - start
     _check_measures(plan, posterior)
     evaluation = evaluate(posterior, graph)
     budget = plan.scenario_options.get("budget")
     if budget is not None:
         shift = evaluate_shift(located.graphs.clean, graph, evaluation.predictions, budget)
-        return replace(evaluation, metrics=evaluation.metrics | shift)
+        return replace(evaluation, metrics=evaluation.metrics | shift), cpu_seconds
     if plan.stage is not Stage.none and "ood/accuracy" not in evaluation.metrics:
         raise InputError(
             f"the scenario {plan.scenario} made no test node out-of-distribution",
             expected="at least one",
             hint="a larger fraction, or more test nodes",
         )
-    return evaluation
+    return evaluation, cpu_seconds
 
 
 def _check_measures(plan: RunPlan, posterior: Posterior) -> None:
@@ -265,10 +274,15 @@ def _get_training(plan: RunPlan, graph: Graph, identity: str, *, force: bool = F
             seconds={key: value + sum(part.seconds[key] for part in parts) for key, value in fit.seconds.items()},
             peak_rss_mb=max(peak_rss_mb(), *(part.peak_rss_mb for part in parts), 0.0),
             history=parts[0].history if len(parts) == 1 and not fit.history else fit.history,
+            cpu_seconds=_sum_if_known([fit.cpu_seconds, *(part.cpu_seconds for part in parts)]),
             model=fit.module.model.eval(),
         )
 
     return get_or_train(plan.output_dir, identity, train, force=force)
+
+
+def _sum_if_known(values: Sequence[float | None]) -> float | None:
+    return None if None in values else sum(value for value in values if value is not None)
 
 
 def _get_model(plan: RunPlan, training: Training, graph: Graph) -> Model:

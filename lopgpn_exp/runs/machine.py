@@ -24,6 +24,15 @@ def peak_rss_mb() -> float:
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
 
 
+def reset_peak_rss() -> None:
+    """Let `peak_rss_mb` start from the memory that this process holds now, where the system allows it.
+
+    A worker executes many runs, and each should record its own peak.
+    """
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def versions() -> dict[str, str]:
     """Return the versions of everything that numbers depend on, and the processor."""
     machine = {"lopgpn_exp": __version__, "python": platform.python_version(), "processor": processor()}

@@ -27,6 +27,7 @@ class StoredTraining(TypedDict):
     seconds: dict[str, float]
     peak_rss_mb: float
     history: dict[str, list[list[float]]]
+    cpu_seconds: float | None  # trainings of earlier versions have none
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Training:
     seconds: dict[str, float]
     peak_rss_mb: float
     history: dict[str, list[list[float]]] = field(default_factory=dict)
+    cpu_seconds: float | None = None
     model: Model | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +71,8 @@ def _read_training(folder: Path) -> Training | None:
     try:
         if not has_checksums(folder):
             raise ValueError(f"it has no {CHECKSUM_FILE}")
-        stored = Training(checkpoint, **check_fields(read_json(folder / "training.json"), StoredTraining))
+        content = {"cpu_seconds": None, **read_json(folder / "training.json")}
+        stored = Training(checkpoint, **check_fields(content, StoredTraining))
         read_verified(checkpoint)
         return stored
     except (OSError, ValueError, TypeError) as error:

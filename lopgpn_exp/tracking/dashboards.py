@@ -158,7 +158,7 @@ def _section(metric: str) -> str:
         return "Calibration"
     if kind == "training" or metric == "epochs":
         return "Training"
-    return "Cost" if kind == "seconds" or metric == "peak_rss_mb" else OTHER
+    return "Cost" if kind in ("seconds", "cpu_seconds") or metric == "peak_rss_mb" else OTHER
 
 
 def _chart(metric: str, section: str) -> dict[str, Any]:

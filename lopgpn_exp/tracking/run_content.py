@@ -29,6 +29,8 @@ def run_metrics(result: RunResult) -> Iterator[MetricPoint]:
     yield from curve_points(result)
     for phase, value in result.seconds.items():
         yield f"seconds/{phase}", value, 0
+    for phase, value in result.cpu_seconds.items():
+        yield f"cpu_seconds/{phase}", value, 0
     yield from training_history(result)
     yield "epochs", result.epochs, 0
     yield "peak_rss_mb", result.peak_rss_mb, 0

@@ -42,6 +42,7 @@ def test_run_folder_has_the_documented_content(tmp_path, scenario):
     assert (result["model"], result["dataset"], result["scenario"]) == ("lop_gpn", "synthetic", name)
     assert (result["split"], result["init"]) == (3, 2)
     assert set(result["seconds"]) == {"load", "prepare", "train", "evaluate"}
+    assert set(result["cpu_seconds"]) == {"train", "predict"}
     assert list(result["curves"]) == [f"arc/{m}" for m in MEASURES]
     assert all(len(curve) == 100 for curve in result["curves"].values())
     expected = {f"test/{m}" for m in ("accuracy", "brier", "ece", "nll")} | {f"test/auarc/{m}" for m in MEASURES}

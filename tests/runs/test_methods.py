@@ -55,6 +55,8 @@ def test_members_of_an_ensemble_are_trainings_of_their_model(tmp_path, fitted_cl
     posterior = SavedRun.open(ensemble.folder).posterior
     torch.testing.assert_close(posterior.mean, torch.stack(means).mean(dim=0))
     assert posterior.eu().max() > 0
+    members_cpu = sum(outcome.result.cpu_seconds["train"] for outcome in runs)
+    assert ensemble.result.cpu_seconds["train"] >= members_cpu - 0.001  # an ensemble costs what its members cost
 
 
 def test_a_teacher_is_the_training_of_its_model(tmp_path, fitted_classes):
