@@ -2,18 +2,19 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
-SPLITS ?= 10
+SPLITS ?= all
 SPLIT  ?= published
 INITS  ?= 1
 DATASETS ?= all
 MODELS ?= all
 JOBS   ?= all
+PROTOCOL ?= per_class_20
 WORKERS ?= 2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run reproduce-tables report test bench test-hostile test-kill test-slurm test-services test-browser docs lint format ui clean
+.PHONY: help setup run reproduce-tables report benchmark benchmark-report test bench test-hostile test-kill test-slurm test-services test-browser docs lint format ui clean
 
 help:  ## List all targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -36,11 +37,17 @@ setup: $(VENV)/.installed-dev  ## Create the virtual environment with all develo
 run: $(VENV)/.installed  ## Set up, then train LOP-GPN on the embedded dataset (ARGS="model=appnp ..." for another run)
 	$(BIN)/python -m lopgpn_exp $(ARGS)
 
-reproduce-tables: $(VENV)/.installed  ## Reproduce all tables and figures of the paper (SPLIT=published|random SPLITS=10 INITS=1 DATASETS=.. MODELS=.. JOBS=..)
+reproduce-tables: $(VENV)/.installed  ## Reproduce all tables and figures of the paper (SPLIT=published|random SPLITS=.. INITS=1 DATASETS=.. MODELS=.. JOBS=..)
 	$(BIN)/python -m lopgpn_exp reproduce --split '$(SPLIT)' --splits '$(SPLITS)' --inits '$(INITS)' --datasets '$(DATASETS)' --models '$(MODELS)' --jobs '$(JOBS)' $(ARGS)
 
 report: $(VENV)/.installed  ## Write the report of reproduce-tables from stored results (ARGS="--readme README.md" updates the README)
 	$(BIN)/python -m lopgpn_exp reproduce --report --split '$(SPLIT)' $(ARGS)
+
+benchmark: $(VENV)/.installed  ## Run the leaderboard of all methods (PROTOCOL=per_class_20|paper|shifts SPLITS=.. INITS=.. DATASETS=.. MODELS=.. JOBS=..)
+	$(BIN)/python -m lopgpn_exp benchmark --protocol '$(PROTOCOL)' --splits '$(SPLITS)' --inits '$(INITS)' --datasets '$(DATASETS)' --models '$(MODELS)' --jobs '$(JOBS)' $(ARGS)
+
+benchmark-report: $(VENV)/.installed  ## Write the leaderboard and its audit from stored runs
+	$(BIN)/python -m lopgpn_exp benchmark --report $(ARGS)
 
 test: setup  ## Set up, then run the whole test suite (ARGS="-k flow" selects tests, WORKERS=4 uses more processes)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)

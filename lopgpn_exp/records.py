@@ -87,7 +87,12 @@ class RunResult:
         for key in ("run_id", "model", "dataset", "scenario", "training_id"):
             if not NAME.fullmatch(getattr(self, key)):
                 raise ValueError(f"{key} is {getattr(self, key)[:80]!r}")
-        for key in chain(self.metrics, self.curves, self.history, (f"seconds/{phase}" for phase in (*self.seconds, *self.cpu_seconds))):
+        for key in chain(
+            self.metrics,
+            self.curves,
+            self.history,
+            (f"seconds/{phase}" for phase in (*self.seconds, *self.cpu_seconds)),
+        ):
             if not METRIC.fullmatch(key) or len(key) > MAX_METRIC_LENGTH:
                 raise ValueError(f"a metric is named {key[:80]!r}")
         if any(len(point) != 2 or abs(point[0]) > MAX_EPOCH for point in chain.from_iterable(self.history.values())):

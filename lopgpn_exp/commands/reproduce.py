@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 from lopgpn_exp.commands.dispatch import FAILED, CommandResult
-from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.commands.names_option import parse_names, parse_number
+from lopgpn_exp.errors import InputError
 from lopgpn_exp.paper import ReproductionOptions
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES
 
@@ -35,7 +35,7 @@ MAX_SPLITS, MAX_INITS, MAX_JOBS = 10, 100, 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--splits", default="10", metavar="N", help="splits per dataset, 1 to 10 (%(default)s)")
+    parser.add_argument("--splits", default="all", metavar="N", help="splits per dataset, 1 to 10 (%(default)s)")
     parser.add_argument("--inits", default="1", metavar="N", help="initialisations per split (%(default)s)")
     parser.add_argument(
         "--split",
@@ -84,12 +84,12 @@ def parse_options(options: argparse.Namespace) -> ReproductionOptions:
             hint="--report --add FILE",
         )
     return ReproductionOptions(
-        models=_parse_names(options.models, MODEL_NAMES, "--models"),
-        datasets=_parse_names(options.datasets, DATASET_NAMES, "--datasets"),
-        splits=_parse_number(options.splits, "--splits", MAX_SPLITS),
-        inits=_parse_number(options.inits, "--inits", MAX_INITS),
+        models=parse_names(options.models, MODEL_NAMES, "--models"),
+        datasets=parse_names(options.datasets, DATASET_NAMES, "--datasets"),
+        splits=MAX_SPLITS if options.splits == "all" else parse_number(options.splits, "--splits", MAX_SPLITS),
+        inits=parse_number(options.inits, "--inits", MAX_INITS),
         split_name=options.split,
-        num_workers=-1 if options.jobs == "all" else _parse_number(options.jobs, "--jobs", MAX_JOBS),
+        num_workers=-1 if options.jobs == "all" else parse_number(options.jobs, "--jobs", MAX_JOBS),
         variants=tuple(options.also),
         output_dir=options.output_dir,
         extend=options.extend,
@@ -137,25 +137,3 @@ def _show_untrained(options: ReproductionOptions) -> CommandResult:
         )
     print_untrained(result for evaluations in results.values() for result in evaluations)
     return CommandResult(next_commands=[["reproduce"]])
-
-
-def _parse_names(text: str, valid_names: Collection[str], option: str) -> tuple[str, ...]:
-    """Return the names in the order of the paper's table."""
-    if text == "all":
-        return tuple(valid_names)
-    names, expected = text.replace(",", " ").split(), "some of " + ", ".join(valid_names)
-    for name in names:
-        if name not in valid_names:
-            close = nearest(name, valid_names)
-            raise InputError(
-                f"{option} contains {name!r}", expected=expected, hint=f"{option} {close}" if close else ""
-            )
-    if not names:
-        raise InputError(f"{option} is empty", expected=expected, hint=f"{option} {next(iter(valid_names))}")
-    return tuple(name for name in valid_names if name in names)
-
-
-def _parse_number(text: str, option: str, largest: int) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= largest:
-        raise InputError(f"{option} is {text!r}", expected=f"a whole number from 1 to {largest}", hint=f"{option} 2")
-    return int(text)

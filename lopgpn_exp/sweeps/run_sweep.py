@@ -20,12 +20,18 @@ from lopgpn_exp.sweeps.training_order import mean_training_seconds, order_by_cos
 from lopgpn_exp.tracking import FaultTolerantTracker, open_tracker
 
 
-def run_sweep(configs: Sequence[Mapping[str, Any]], execute: Executor) -> list[Attempt]:
+def run_sweep(
+    configs: Sequence[Mapping[str, Any]],
+    execute: Executor,
+    *,
+    past_seconds: Mapping[tuple[str, str], float] | None = None,
+) -> list[Attempt]:
     """Run all unfinished jobs of a sweep and report the outcome.
 
     Args:
         configs: one per run; all share `output_dir`, `tracking` and `dry_run`.
         execute: runs groups of jobs that share a training; yields the attempts of each group as they finish.
+        past_seconds: mean duration of trainings by model and dataset, where the output folder has none.
     """
     output_dir = Path(configs[0]["output_dir"])
     clean_output_dir(output_dir)
@@ -35,7 +41,7 @@ def run_sweep(configs: Sequence[Mapping[str, Any]], execute: Executor) -> list[A
     results = {result.run_id: result for result in read_results(output_dir)}
     # A run whose result cannot be read is made again.
     jobs = [replace(job, is_finished=job.is_finished and job.run_id in results) for job in sweep.jobs]
-    past_seconds = mean_training_seconds(results.values())
+    past_seconds = {**(past_seconds or {}), **mean_training_seconds(results.values())}
     groups = order_by_cost(group_by_training([job for job in jobs if not job.is_finished]), past_seconds)
     print_plan(jobs, attempts, sweep.skipped_splits, trainings=len(groups), past_seconds=past_seconds)
     if configs[0]["dry_run"]:

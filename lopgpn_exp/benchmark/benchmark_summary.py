@@ -1,0 +1,57 @@
+"""The short form of the benchmark in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from lopgpn_exp.benchmark.benchmark_audit import DIFFERS, WITHIN_NOISE
+from lopgpn_exp.benchmark.benchmark_report import BenchmarkReport
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, MEAN_SCENARIO
+from lopgpn_exp.benchmark.protocols import PROTOCOLS
+from lopgpn_exp.benchmark.tasks import TASKS
+from lopgpn_exp.evaluation.metrics import IN_NATS
+from lopgpn_exp.report.console import Console, new_table, print_table
+from lopgpn_exp.report.names import NO_VALUE, dataset_name, model_name
+
+
+def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
+    """Print the first metric of each task for all methods, in the order of OOD detection, and what the audit found."""
+    board = report.board[report.board["protocol"] == protocol]
+    datasets = set(board["dataset"])
+    place = ALL_DATASETS if ALL_DATASETS in datasets else min(datasets)
+    title = "all datasets" if place == ALL_DATASETS else dataset_name(place)
+    tasks = [task for task in TASKS if (board["task"] == task.name).any()]
+    names = [task.title for task in tasks]
+    table = new_table(["method", *names], left=["method"], title=f"{PROTOCOLS[protocol].title}, {title}")
+    columns = {task.title: _select(board, task.name, task.metrics[0].path, place) for task in tasks}
+    order = sorted(columns[names[-1]], key=lambda model: columns[names[-1]][model]["rank"])
+    models = [*order, *sorted({model for column in columns.values() for model in column} - set(order))]
+    for model in models:
+        table.add_row(model_name(model), *(_format(columns[t.title].get(model), t.metrics[0].path) for t in tasks))
+    console = Console()
+    console.print()
+    print_table(table)
+    console.print("\n* best, or not significantly worse than the best")
+    compared = report.audit[report.audit["verdict"].isin([WITHIN_NOISE, DIFFERS])]
+    if len(compared):
+        within = int((compared["verdict"] == WITHIN_NOISE).sum())
+        console.print(f"{within:,} of {len(compared):,} published values are within noise of ours")
+    console.print(f"{len(report.runs):,} runs")
+
+
+def _select(board: pd.DataFrame, task: str, metric: str, dataset: str) -> dict[str, dict[Any, Any]]:
+    """Return the rows of a dataset by model: the mean over scenarios if there are several."""
+    rows = board[(board["task"] == task) & (board["metric"] == metric) & (board["dataset"] == dataset)]
+    if (rows["scenario"] == MEAN_SCENARIO).any():
+        rows = rows[rows["scenario"] == MEAN_SCENARIO]
+    return {row["model"]: row for row in rows.to_dict("records")}
+
+
+def _format(row: Mapping[Any, Any] | None, metric: str) -> str:
+    if row is None:
+        return NO_VALUE
+    text = f"{row['mean']:.3f}" if metric in IN_NATS else f"{100 * row['mean']:.1f}"
+    return f"{text} *" if row["tied_with_best"] else f"{text}  "

@@ -1,0 +1,174 @@
+"""What the results of the benchmark say, as text and tables that are generated from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from lopgpn_exp.benchmark.benchmark_audit import DIFFERS, WITHIN_NOISE
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, MEAN_SCENARIO
+from lopgpn_exp.benchmark.protocols import PROTOCOLS
+from lopgpn_exp.benchmark.tasks import TASKS
+from lopgpn_exp.evaluation.metrics import IN_NATS
+from lopgpn_exp.evaluation.statistics import paired_t_test
+from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Table
+from lopgpn_exp.report.names import METRIC_NAMES, dataset_name, model_name, scenario_name
+
+FOCUS = "lop_gpn"  # the method whose place in each task is described
+# Pairs of methods that differ in one choice: what it is, without and with it.
+CHOICES = (
+    ("attention instead of a fixed average (GAT - GCN)", "gcn", "gat"),
+    ("energies spread along edges (GNNSafe - GCN)", "gcn", "gnnsafe"),
+    ("energies at three scales (GEBM - GCN)", "gcn", "gebm"),
+    ("dropout at prediction (dropout - GCN)", "gcn", "gcn_dropout"),
+    ("ten networks instead of one (ensemble - GCN)", "gcn", "gcn_ensemble"),
+    ("pooled opinions instead of pooled evidence (LOP-GPN - GPN sym)", "gpn_sym", "lop_gpn"),
+    ("GPN's random-walk instead of symmetric propagation", "gpn_sym", "gpn_rw"),
+    ("evidence from logits propagated (EGNN evidence - EGNN)", "egnn", "egnn_evidence"),
+    ("regularised probe (EPN-reg - EPN)", "epn", "epn_reg"),
+    ("evidential probe on the same network (EPN-reg - GCN)", "gcn", "epn_reg"),
+)
+CHOICE_METRICS = (("test/accuracy", "accuracy"), ("error/auroc", "misclassification"), ("ood/auroc", "ood"))
+MIN_DATASETS = 3  # for an interval over datasets
+
+
+def describe_results(board: pd.DataFrame, audit: pd.DataFrame) -> Iterator[Block]:
+    """Yield what wins where, which choices matter, where LOP-GPN stands, and what published results hold up."""
+    for protocol, group in board.groupby("protocol", sort=False):
+        yield Heading(2, f"What the results say: {PROTOCOLS[str(protocol)].title}")
+        yield Paragraph(PROTOCOLS[str(protocol)].description)
+        yield Bullets([*_describe_winners(group), *_describe_place(group)])
+        if rows := list(_compare_choices(group)):
+            yield Paragraph(
+                "Which choices matter: differences in points, with 95 % intervals over datasets. **Bold**: the "
+                "interval excludes 0. These are separate tests, without a correction for their number."
+            )
+            yield Table(["choice", *(METRIC_NAMES[path] for path, _ in CHOICE_METRICS)], rows)
+    if len(claims := list(_check_published_winners(board, audit))):
+        yield Heading(2, "Published results under the rules of this benchmark")
+        yield Bullets(claims)
+
+
+def _describe_winners(board: pd.DataFrame) -> Iterator[str]:
+    for task in TASKS:
+        metric = task.metrics[0].path
+        rows = _summary_rows(board, task.name, metric)
+        if rows.empty:
+            continue
+        best, datasets = rows.iloc[0], rows["splits"].max()
+        tied = rows[rows["tied_with_best"]]
+        names = ", ".join(model_name(model) for model in tied["model"].iloc[1:4])
+        others = f"; not significantly worse: {names}" + (f" and {len(tied) - 4} more" if len(tied) > 4 else "")
+        place = f"{datasets} datasets" if best["dataset"] == ALL_DATASETS else dataset_name(best["dataset"])
+        yield (
+            f"**{task.title}** ({METRIC_NAMES[metric]}, {place}): {model_name(best['model'])} has the best mean, "
+            f"{_format(best['mean'], metric)}"
+            + (others if len(tied) > 1 else "; all others are significantly worse")
+            + "."
+        )
+
+
+def _describe_place(board: pd.DataFrame) -> Iterator[str]:
+    parts = []
+    for task in TASKS:
+        rows = _summary_rows(board, task.name, task.metrics[0].path)
+        own = rows[rows["model"] == FOCUS]
+        if len(own):
+            mark = ", tied with the best" if own["tied_with_best"].iloc[0] and own["rank"].iloc[0] > 1 else ""
+            value = _format(own["mean"].iloc[0], task.metrics[0].path)
+            parts.append(f"{task.title.lower()} {own['rank'].iloc[0]} of {len(rows)} ({value}{mark})")
+    if parts:
+        yield f"**Where {model_name(FOCUS)} stands** (rank by mean over datasets): {', '.join(parts)}."
+
+
+def _summary_rows(board: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
+    """Return the methods in order of their mean over datasets, or on the only dataset."""
+    rows = board[(board["task"] == task) & (board["metric"] == metric)]
+    overall = rows[rows["dataset"] == ALL_DATASETS]
+    if overall.empty and rows["dataset"].nunique() == 1:
+        has_mean = (rows["scenario"] == MEAN_SCENARIO).any()
+        overall = rows[(rows["scenario"] == MEAN_SCENARIO) | (not has_mean)]
+    return overall.sort_values(["rank", "model"])
+
+
+def _compare_choices(board: pd.DataFrame) -> Iterator[list[str]]:
+    for title, first, second in CHOICES:
+        cells = [_compare_pair(board, first, second, task, path) for path, task in CHOICE_METRICS]
+        if any(cells):
+            yield [title, *(cell or "-" for cell in cells)]
+
+
+def _compare_pair(board: pd.DataFrame, first: str, second: str, task: str, metric: str) -> str:
+    rows = board[(board["task"] == task) & (board["metric"] == metric) & (board["dataset"] != ALL_DATASETS)]
+    is_mean = rows["scenario"] == MEAN_SCENARIO
+    has_mean = rows["dataset"].isin(set(rows.loc[is_mean, "dataset"]))
+    table = rows[is_mean | ~has_mean].pivot_table(index="dataset", columns="model", values="mean")
+    if not {first, second} <= set(table.columns):
+        return ""
+    difference = 100 * (table[second] - table[first]).dropna()
+    if len(difference) < MIN_DATASETS:
+        return ""
+    test = paired_t_test(difference)
+    text = f"{difference.mean():+.1f} ({test['low']:+.1f} to {test['high']:+.1f})"
+    return f"**{text}**" if test["low"] > 0 or test["high"] < 0 else text
+
+
+def _check_published_winners(board: pd.DataFrame, audit: pd.DataFrame) -> Iterator[str]:
+    """Yield how often a published winner is the best or tied here, and how similar the two rankings are."""
+    compared = audit[audit["verdict"].isin([WITHIN_NOISE, DIFFERS]) & (audit["backbone"] == "GCN")]
+    if compared.empty:
+        return
+    share = (compared["verdict"] == WITHIN_NOISE).mean()
+    yield f"Of {len(compared)} published values (GCN), {100 * share:.0f} % are within noise of ours."
+    for metric, name in (("ood/auroc", "OOD detection"), ("error/auroc", "Misclassification")):
+        kept, winners, ranks = 0, [], []
+        for _, group in compared[compared["metric"] == metric].groupby(["dataset", "scenario"]):
+            table = group.drop_duplicates("published_as").set_index("published_as")[["published", "ours", "se"]]
+            if len(table) < len(METHOD_NAMES):
+                continue
+            winner = table["published"].idxmax()
+            winners.append(winner)
+            ranks.append(table["published"].corr(table["ours"], method="spearman"))
+            kept += table.at[winner, "ours"] >= table["ours"].max() - 2 * table["se"].max()
+        if winners:
+            top = pd.Series(winners).value_counts()
+            yield (
+                f"**{name}**: the method with the best published value ({_list_counts(top)}) is within two standard "
+                f"errors of our best one in {kept} of {len(winners)} settings. Spearman's correlation of the published "
+                f"ranking with ours is {pd.Series(ranks).median():.2f} (median over settings)."
+            )
+
+
+METHOD_NAMES = range(14)  # names of the source in a complete setting
+
+
+def _list_counts(counts: pd.Series) -> str:
+    return ", ".join(f"{name} in {count}" for name, count in counts.head(3).items())
+
+
+def describe_missing(board: pd.DataFrame) -> Sequence[str]:
+    """Return what is not finished, for each protocol: datasets without runs, and splits or methods that are missing."""
+    lines = []
+    for name, protocol in PROTOCOLS.items():
+        rows = board[(board["protocol"] == name) & (board["dataset"] != ALL_DATASETS)]
+        if rows.empty:
+            lines.append(f"{protocol.title}: no runs yet.")
+            continue
+        absent = [dataset_name(dataset) for dataset in protocol.datasets if dataset not in set(rows["dataset"])]
+        parts = [f"no runs on {', '.join(absent)}"] if absent else []
+        for dataset, group in rows[rows["scenario"] != MEAN_SCENARIO].groupby("dataset"):
+            missing = [model_name(model) for model in protocol.models if model not in set(group["model"])]
+            if missing:
+                parts.append(f"{dataset_name(str(dataset))} lacks {', '.join(missing)}")
+            fewer = group[group["splits"] < protocol.splits]
+            if len(fewer):
+                names = ", ".join(sorted({scenario_name(scenario) for scenario in fewer["scenario"]}))
+                splits = f"{fewer['splits'].min()} to {fewer['splits'].max()}"
+                parts.append(f"{dataset_name(str(dataset))} has {splits} of {protocol.splits} splits in {names}")
+        lines.append(f"{protocol.title}: {'; '.join(parts) or 'complete'}.")
+    return lines
+
+
+def _format(value: float, metric: str) -> str:
+    return f"{value:.3f}" if metric in IN_NATS else f"{100 * value:.1f}"

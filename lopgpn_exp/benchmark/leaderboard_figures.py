@@ -1,0 +1,62 @@
+"""Figures of the benchmark: how often each method beats another one, and quality against cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, compute_win_rates, summarise_method_costs
+from lopgpn_exp.benchmark.leaderboard_page import FAMILY_COLORS
+from lopgpn_exp.benchmark.protocols import family_of
+from lopgpn_exp.benchmark.tasks import TASK_BY_NAME, find_tasks
+from lopgpn_exp.report.names import METRIC_NAMES, model_name
+
+PANELS = ("accuracy", "misclassification", "ood")
+
+
+def draw_win_rates(runs: pd.DataFrame, protocol: str) -> Figure:
+    """Draw the win rate of each method in three tasks: the mean over datasets, and one small dot per dataset."""
+    rates = {}
+    for name in PANELS:
+        scenarios = [s for s in runs["scenario"].unique() if name in {task.name for task in find_tasks(s)}]
+        metric = TASK_BY_NAME[name].metrics[0]
+        rates[name] = compute_win_rates(runs, metric, protocol=protocol, scenarios=scenarios)
+    models = sorted({model for table in rates.values() for model in table.index})
+    figure = Figure(figsize=(10.5, 0.22 * len(models) + 1.2), layout="constrained")
+    for axes, (name, table) in zip(figure.subplots(1, len(PANELS)), rates.items(), strict=True):
+        means = table.mean(axis="columns").sort_values()
+        for height, (model, mean) in enumerate(zip(map(str, means.index), means, strict=True)):
+            color, points = FAMILY_COLORS[family_of(model)], table.loc[model].dropna()
+            axes.plot(100 * points, np.full(len(points), height), "o", ms=3, color=color, alpha=0.45, lw=0)
+            axes.plot([100 * mean], [height], "D", ms=6, color=color, mec="white", mew=0.5)
+        axes.set_yticks(range(len(means)), [model_name(str(model)) for model in means.index], fontsize=8)
+        axes.axvline(50, color="#888888", lw=0.7)
+        axes.set(xlim=(-2, 102), xlabel="wins against other methods (%)")
+        task = TASK_BY_NAME[name]
+        axes.set_title(f"{task.title}: {METRIC_NAMES[task.metrics[0].path]}", fontsize=10)
+        axes.grid(axis="x", alpha=0.3, lw=0.5)
+    families = sorted({family_of(model) for model in models})
+    handles = [Line2D([], [], ls="", marker="D", color=FAMILY_COLORS[f], label=f) for f in families]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(families), frameon=False, fontsize=8)
+    return figure
+
+
+def draw_costs(board: pd.DataFrame, runs: pd.DataFrame, protocol: str) -> Figure:
+    """Draw the mean AUC-ROC of OOD detection and the mean accuracy over datasets against the time of training."""
+    costs = summarise_method_costs(runs[runs["protocol"] == protocol]).groupby("model")["train"].mean()
+    figure = Figure(figsize=(10.5, 4.2), layout="constrained")
+    for axes, name in zip(figure.subplots(1, 2), ("accuracy", "ood"), strict=True):
+        metric = TASK_BY_NAME[name].metrics[0].path
+        is_shown = (board["task"] == name) & (board["metric"] == metric) & (board["protocol"] == protocol)
+        rows = board[is_shown & (board["dataset"] == ALL_DATASETS)]
+        for model, mean in zip(rows["model"], rows["mean"], strict=True):
+            if np.isfinite(costs.get(model, np.nan)) and costs[model] > 0:
+                axes.plot([costs[model]], [100 * mean], "o", color=FAMILY_COLORS[family_of(model)])
+                axes.annotate(model_name(model), (costs[model], 100 * mean), (4, 2), textcoords="offset points", size=7)
+        axes.set_xscale("log")
+        axes.set(xlabel="training (processor seconds, mean over datasets)", ylabel=f"{METRIC_NAMES[metric]} (%)")
+        axes.grid(alpha=0.3, lw=0.5)
+        axes.margins(x=0.12)
+    return figure
