@@ -33,6 +33,7 @@ COMMANDS = {
     "tune": "search config values on the validation nodes",
     "ui": "serve the dashboards of all runs in the MLflow UI",
     "track": "write the finished runs and sweeps that MLflow lacks",
+    "register": "make the model of a run available in MLflow, to load or to serve it",
     "reproduce": "the paper's table and figures, and the audit against the published numbers",
     "check": "does a model of your own keep the contract of the framework?",
 }

@@ -72,9 +72,13 @@ def _get_integers(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 @contextmanager
 def wrap_read_errors(
-    path: Path, *, expected: str, parameter: str = "path", errors: tuple[type[Exception], ...] = READ_ERRORS
+    path: object, *, expected: str, parameter: str = "path", errors: tuple[type[Exception], ...] = READ_ERRORS
 ) -> Iterator[None]:
-    """Turn the `errors` of a parser into an `InputError` about the file, which the argument `parameter` named."""
+    """Turn the `errors` of a parser into an `InputError` about the file, which the argument `parameter` named.
+
+    Args:
+        path: of the file, or the name of something else that is read.
+    """
     try:
         yield
     except InputError as error:
