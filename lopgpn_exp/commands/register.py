@@ -32,6 +32,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
     run = open_run(options)
     # Deferred import: --help works without pandas.
     from lopgpn_exp.tracking.model_registry import choose_store, default_model_name, register_run
+    from lopgpn_exp.tracking.served_model import TRUST_VARIABLE
 
     registered = register_run(
         run,
@@ -47,7 +48,10 @@ def execute(options: argparse.Namespace) -> CommandResult:
         address = f"models:/{registered.name}@{options.alias}"
         print_line(f"alias    {options.alias} is version {registered.version}")
     serve = ["mlflow", "models", "serve", "-m", address, "--env-manager", "local", "--port", str(SERVING_PORT)]
-    store = shlex.quote(hide_credentials(registered.store))
+    variables = {"MLFLOW_TRACKING_URI": hide_credentials(registered.store)}
+    if options.trust:
+        variables[TRUST_VARIABLE] = run.folder.name
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
     print_line(f"model    {address}")
-    print_line(f"\nnext     MLFLOW_TRACKING_URI={store} {shlex.join(serve)}")
+    print_line(f"\nnext     {settings} {shlex.join(serve)}")
     return CommandResult()

@@ -83,7 +83,9 @@ class ServedModel:
         """
         table = _to_arrow(nodes)
         graph, _ = build_changed_graph(self.run, table, self._choose_edges(table, source, target))
-        return predict_run(self.run, self.fit_limits(accuracy=accuracy, unknown=unknown), graph=graph).table
+        result = predict_run(self.run, self.fit_limits(accuracy=accuracy, unknown=unknown), graph=graph).table
+        labels = result["label"].astype(object)
+        return result.assign(label=labels.where(labels.notna(), None))  # a server would write NaN, which is not JSON
 
     def fit_limits(self, *, accuracy: float = 0.95, unknown: float = 0.05) -> Limits:
         """Return the limits of trust, fitted to the validation nodes of the run."""
@@ -124,7 +126,12 @@ def open_served_model(folder: Path, *, is_trusted: bool = False) -> ServedModel:
         is_trusted: see `SavedRun`. The environment variable `LOPGPN_TRUST` gives the same consent to the run that it
             names; the files of the model cannot.
     """
-    (run_folder,) = (path for path in folder.iterdir() if path.is_dir())
+    folders = [path for path in folder.glob("*") if path.is_dir()]
+    if len(folders) != 1:
+        raise InputError(
+            f"{folder} contains {len(folders)} runs", expected="the data of a model that lopgpn_exp register wrote"
+        )
+    run_folder = folders[0]
     is_trusted = is_trusted or os.environ.get(TRUST_VARIABLE) == run_folder.name
     run = ServedRun.open(run_folder, is_trusted=is_trusted)
     try:
