@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import requires, version
 from pathlib import Path
 from shutil import copyfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,7 @@ LOADER_MODULE = "lopgpn_exp.tracking.served_model"
 RUN_FILES = ("result.json", "config.yaml", "predictions.parquet", "model.ckpt", LEGEND_FILE, CHECKSUM_FILE)
 EXAMPLE_NODES = 10
 MAX_EXAMPLE_VALUES = 200_000  # of a model that can only be applied to its own graph
+Example: TypeAlias = tuple[pd.DataFrame, dict[str, Any]]  # a table of nodes, and the parameters
 INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
 
@@ -46,7 +47,7 @@ class ModelPackage:
 
     data: Path
     run: SavedRun
-    example: tuple[pd.DataFrame, dict[str, Any]] | None
+    example: Example | None
     output: pd.DataFrame
 
 
@@ -96,12 +97,11 @@ def describe_signature(package: ModelPackage) -> ModelSignature:
     id_type = "long" if has_integer_ids(run) else "string"
     features = [str(k) for k in range(run.num_features)] if run.legend is None else run.legend.features
     inputs = [ColSpec(id_type, columns.id), ColSpec(AnyType(), columns.label, required=False)]
-    output_types = {name: "double" for name in package.output.select_dtypes("number")} | {"id": id_type}
+    output = [str(name) for name in package.output]
+    output_types = dict.fromkeys(package.output.select_dtypes("number"), "double") | {"id": id_type}
     return ModelSignature(
         inputs=Schema([*inputs, *(ColSpec(AnyType(), name) for name in features)]),
-        outputs=Schema(
-            [ColSpec(output_types.get(name, "string"), name, required=name != "label") for name in package.output]
-        ),
+        outputs=Schema([ColSpec(output_types.get(name, "string"), name, required=name != "label") for name in output]),
         params=ParamSchema(
             [
                 ParamSpec("source", id_type, [], (-1,)),
@@ -143,9 +143,7 @@ def _tabulate_edges(run: SavedRun, graph: Graph) -> pa.Table:
     return pa.table({columns.source: ids[source[is_first]], columns.target: ids[target[is_first]]})
 
 
-def _find_example(
-    served: ServedModel, graph: Graph
-) -> tuple[tuple[pd.DataFrame, dict[str, Any]] | None, pd.DataFrame]:
+def _find_example(served: ServedModel, graph: Graph) -> tuple[Example | None, pd.DataFrame]:
     """Return an example of an input, and its output: a few nodes or, if the model accepts no other graph, its own."""
     source, target = graph.edge_index.numpy()
     if len(source):
@@ -160,7 +158,7 @@ def _find_example(
     return None, predict_run(served.run, served.fit_limits(), graph=graph).table
 
 
-def _make_example(run: SavedRun, graph: Graph, nodes: np.ndarray) -> tuple[pd.DataFrame, dict[str, Any]]:
+def _make_example(run: SavedRun, graph: Graph, nodes: np.ndarray) -> Example:
     """Return some nodes of a graph with the edges between them, as a user would give them."""
     import torch
 

@@ -35,7 +35,8 @@ PAGES = [
     *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md") if "generated" not in path.parts),
 ]
 ERROR_PAGE = "docs/how/mistakes.md"  # every command on it is wrong
-PREREQUISITES = dict.fromkeys(("docs/how/predict.md", "docs/how/serve.md"), "docs/how/own-graph.md")  # pages that continue another one
+# Pages that continue another one.
+PREREQUISITES = dict.fromkeys(("docs/how/predict.md", "docs/how/serve.md"), "docs/how/own-graph.md")
 TRAINING_DECIDES = (README, "docs/tutorials/first-run.md")  # numbers in their output differ between processors
 # Commands that are only parsed here, with the test that runs them.
 NOT_EXECUTED = {"ui": "test_ui_command.py", "reproduce": "test_reproduce_command.py"}
@@ -106,7 +107,7 @@ class Reader:
         exec(compile(code, self.page, "exec"), self.namespace)
         self.output = self.outputs[code.partition("\n")[0]] = self.capsys.readouterr().out
         written = set(self.folder.rglob("*")) - before
-        written -= {path for path in written if path.name == "registered_model_meta"}  # by MLflow, when it loads a model
+        written = {path for path in written if path.name != "registered_model_meta"}  # of MLflow, when it loads a model
         assert "to_csv" in code or not written, "Python snippets write nothing to disk"
 
     def run_command(self, words: list[str]) -> None:
