@@ -33,13 +33,14 @@ COMMANDS = {
     "tune": "search config values on the validation nodes",
     "ui": "serve the dashboards of all runs in the MLflow UI",
     "track": "write the finished runs and sweeps that MLflow lacks",
+    "register": "make the model of a run available in MLflow, to load or to serve it",
     "reproduce": "the paper's table and figures, and the audit against the published numbers",
     "benchmark": "the leaderboard of all methods, and its audit against published values",
     "check": "does a model of your own keep the contract of the framework?",
 }
 WITHOUT_OUTPUT_DIR = ("run", "check")
 WITH_USER_CODE = ("run", "tune", "benchmark", "check")  # the others import a user's modules only with --trust
-WITH_URI = ("predict", "score", "explain", "bounds", "compare", "ui", "track")
+WITH_URI = ("predict", "score", "explain", "bounds", "compare", "ui", "track", "register")
 DEFAULT_OUTPUT_DIR = Path("outputs")
 FAILED, INPUT_ERROR, INTERRUPTED, TERMINATED = 1, 2, 128 + signal.SIGINT, 128 + signal.SIGTERM
 STOPPED = "Finished trainings and runs are kept; the same command continues from there."

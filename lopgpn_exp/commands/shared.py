@@ -18,18 +18,21 @@ if TYPE_CHECKING:
     from lopgpn_exp.runs.saved_run import SavedRun
 
 RUN_HELP = "RUN is a run id or its beginning, the folder of a run, or an MLflow run id."
+URI_HELP = "MLflow store in which MLflow ids are looked up, as in tracking.uri"
 
 
-def add_run_argument(parser: argparse.ArgumentParser, *, description: str = "a finished run") -> None:
+def add_run_argument(
+    parser: argparse.ArgumentParser, *, description: str = "a finished run", uri_help: str = URI_HELP
+) -> None:
     parser.add_argument("run", metavar="RUN", help=description)
     parser.add_argument(
         "--trust", action="store_true", help="import code that the run names and that is not part of lopgpn_exp"
     )
-    add_uri_option(parser)
+    add_uri_option(parser, uri_help)
 
 
-def add_uri_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--uri", help="MLflow store in which MLflow ids are looked up, as in tracking.uri")
+def add_uri_option(parser: argparse.ArgumentParser, description: str = URI_HELP) -> None:
+    parser.add_argument("--uri", help=description)
 
 
 def add_graph_options(parser: argparse.ArgumentParser) -> None:

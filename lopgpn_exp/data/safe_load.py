@@ -8,7 +8,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -72,9 +71,13 @@ def _get_integers(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 @contextmanager
 def wrap_read_errors(
-    path: Path, *, expected: str, parameter: str = "path", errors: tuple[type[Exception], ...] = READ_ERRORS
+    path: object, *, expected: str, parameter: str = "path", errors: tuple[type[Exception], ...] = READ_ERRORS
 ) -> Iterator[None]:
-    """Turn the `errors` of a parser into an `InputError` about the file, which the argument `parameter` named."""
+    """Turn the `errors` of a parser into an `InputError` about the file, which the argument `parameter` named.
+
+    Args:
+        path: of the file, or the name of something else that is read.
+    """
     try:
         yield
     except InputError as error:

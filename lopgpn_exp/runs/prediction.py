@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,11 @@ from lopgpn_exp.evaluation.trust import TRUST, Limits
 from lopgpn_exp.graph import Graph, Legend, Part
 from lopgpn_exp.posterior import Posterior, RefinedPosterior
 from lopgpn_exp.runs.saved_run import SavedRun
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lopgpn_exp.data.files import Columns
 
 TABLE_COLUMNS = ("id", "label", "split", "source", "target")
 MAX_IDS_SEARCHED = 100_000  # for the id nearest to a typo
@@ -108,23 +114,46 @@ def read_changed_graph(run: SavedRun, path: Path, edges: Path | None) -> tuple[G
 
     A node keeps the part (train, validation, test) that it has in the run, whatever the new file says.
     """
-    from lopgpn_exp.data.files import Columns, read_graph_like
+    from lopgpn_exp.data.files import read_graph_like
 
-    legend, options = run.legend, run.config["dataset"]
-    extra_notes = []
-    if legend is None:  # one of our datasets: classes and features are numbered, and no scaling was recorded
-        extra_notes = [f"features are used as they are; those of {run.result.dataset} were scaled by its loader"]
-        classes = tuple(str(number) for number in range(run.num_classes))
-        legend = Legend(np.empty(0, dtype=object), classes, tuple(str(k) for k in range(run.num_features)))
-    columns = {name: options[f"{name}_column"] for name in TABLE_COLUMNS if f"{name}_column" in options}
+    legend, extra_notes = _describe_training_data(run)
     graph, notes = read_graph_like(
         legend,
         num_classes=run.num_classes,
         path=str(path),
         edges=None if edges is None else str(edges),
-        columns=Columns(**columns),
+        columns=table_columns(run),
     )
     return graph.replace(part=_parts_by_id(run, graph)), notes + extra_notes
+
+
+def build_changed_graph(run: SavedRun, nodes: pa.Table, edges: pa.Table) -> tuple[Graph, list[str]]:
+    """Return the graph that `read_changed_graph` reads from files, from tables in memory."""
+    from lopgpn_exp.data.files import read_tables_like
+
+    legend, extra_notes = _describe_training_data(run)
+    graph, notes = read_tables_like(
+        legend, num_classes=run.num_classes, nodes=nodes, edges=edges, columns=table_columns(run)
+    )
+    return graph.replace(part=_parts_by_id(run, graph)), notes + extra_notes
+
+
+def table_columns(run: SavedRun) -> Columns:
+    """Return how the tables of the run's data name their columns."""
+    from lopgpn_exp.data.files import Columns
+
+    options = run.config["dataset"]
+    return Columns(**{name: options[f"{name}_column"] for name in TABLE_COLUMNS if f"{name}_column" in options})
+
+
+def _describe_training_data(run: SavedRun) -> tuple[Legend, list[str]]:
+    """Return the names and the scaling of the run's data, and notes about what is not known."""
+    if run.legend is not None:
+        return run.legend, []
+    # One of our datasets: classes and features are numbered, and no scaling was recorded.
+    classes = tuple(str(number) for number in range(run.num_classes))
+    legend = Legend(np.empty(0, dtype=object), classes, tuple(str(k) for k in range(run.num_features)))
+    return legend, [f"features are used as they are; those of {run.result.dataset} were scaled by its loader"]
 
 
 def _parts_by_id(run: SavedRun, graph: Graph) -> torch.Tensor:

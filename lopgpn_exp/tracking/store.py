@@ -160,6 +160,7 @@ def _set_environment() -> None:
     """Set what MLflow reads when it is imported and used."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("DO_NOT_TRACK", "true")
+    os.environ["MLFLOW_UV_AUTO_DETECT"] = "false"  # would copy the pyproject.toml of the current folder into a model
     os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # one link per run, with the password in it
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # fail within seconds if there is no server
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")

@@ -28,6 +28,7 @@ WRONG_NAMES = {
     "predcit": "there is no command 'predcit'",
     "predict --nosuch": "the following arguments are required: RUN",
     "predict nosuch": "there are no runs in outputs/runs",
+    "register nosuch": "there are no runs in outputs/runs",
     "explain nosuch node --neighbours 0": "--neighbours is 0",
     "compare nosuch": "there is nothing to compare nosuch with",
     "results --export x.xlsx": "a name that ends in .csv or .parquet",

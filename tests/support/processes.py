@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -128,3 +132,19 @@ def _run_main(folder: Path, words: tuple[str, ...], log: Path) -> None:
     atexit._run_exitfuncs()
     sys.stdout.flush()
     os._exit(code)
+
+
+def find_free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def wait_until_answering(address: str, server: subprocess.Popen, log: Path, *, seconds: float = 120) -> None:
+    """Wait until a server answers; fail with its log if it ends before."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and server.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{address} does not answer\n{log.read_text()}")

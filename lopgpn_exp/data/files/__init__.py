@@ -2,7 +2,7 @@
 
 from lopgpn_exp.data.files.pyg_file import parse_pyg_data
 from lopgpn_exp.data.files.raw_graph import build_graph, build_graph_like
-from lopgpn_exp.data.files.reader import SUFFIXES, custom_graph, read_graph_like
+from lopgpn_exp.data.files.reader import SUFFIXES, custom_graph, read_graph_like, read_tables_like
 from lopgpn_exp.data.files.survey import describe_graph
 from lopgpn_exp.data.files.tables import Columns
 
@@ -15,4 +15,5 @@ __all__ = [
     "describe_graph",
     "parse_pyg_data",
     "read_graph_like",
+    "read_tables_like",
 ]

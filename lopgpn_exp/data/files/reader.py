@@ -6,11 +6,13 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+
 from lopgpn_exp.data.files.npz_file import read_npz_file
 from lopgpn_exp.data.files.pyg_file import read_pyg_file
 from lopgpn_exp.data.files.raw_graph import RawGraph, build_graph, build_graph_like
 from lopgpn_exp.data.files.survey import describe_graph
-from lopgpn_exp.data.files.table_file import TABLE_FORMATS, TABLE_SUFFIXES
+from lopgpn_exp.data.files.table_file import TABLE_FORMATS, TABLE_SUFFIXES, MemoryTable
 from lopgpn_exp.data.files.tables import Columns, read_tables
 from lopgpn_exp.data.safe_load import wrap_read_errors
 from lopgpn_exp.data.scaling import Scaling
@@ -62,6 +64,21 @@ def read_graph_like(
 ) -> tuple[Graph, list[str]]:
     """Read another version of the graph that `legend` describes: see `build_graph_like`."""
     raw = _read_raw_graph(path, edges, columns or Columns(), memory_limit_gib=None, legend=legend)
+    return build_graph_like(raw, legend, num_classes=num_classes)
+
+
+def read_tables_like(
+    legend: Legend, *, num_classes: int, nodes: pa.Table, edges: pa.Table, columns: Columns
+) -> tuple[Graph, list[str]]:
+    """Return the graph that `read_graph_like` reads from files, from tables in memory."""
+    raw = read_tables(
+        MemoryTable("the table of nodes", nodes),
+        MemoryTable("the edges", edges),
+        columns,
+        memory_limit_gib=None,
+        needs_labels=False,
+        features=legend.features,
+    )
     return build_graph_like(raw, legend, num_classes=num_classes)
 
 

@@ -1,4 +1,4 @@
-"""Open a CSV or parquet file, check its columns, and read columns of ids and text."""
+"""Open a CSV file, a parquet file or a table in memory, check its columns, and read columns of ids and text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -69,9 +70,46 @@ class ParquetFile:
         return [name for name in columns if is_text(self._schema.field(name).type)]
 
 
-def open_table(path: Path) -> CsvFile | ParquetFile:
+class MemoryTable:
+    """A table that is in memory already, with the methods of a file.
+
+    Args:
+        name: what messages call it.
+    """
+
+    def __init__(self, name: str, table: pa.Table) -> None:
+        self._name, self._table = name, table
+        self.names: list[str] = table.column_names
+        self.num_rows: int = table.num_rows
+        check_num_columns(len(self.names))
+
+    def __str__(self) -> str:
+        return self._name
+
+    def read(self, columns: Sequence[str], *, text_columns: Sequence[str]) -> pa.Table:
+        """Return some columns; their types say which of them are text."""
+        return self._table.select(list(columns))
+
+    def stream(self, columns: Sequence[str], *, text_columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield rows in blocks."""
+        size = max(1, STREAM_BYTES // (8 * len(columns)))
+        yield from self.read(columns, text_columns=text_columns).to_batches(max_chunksize=size)
+
+    def sample_density(self, columns: Sequence[str]) -> float:
+        """Return 1: how many values are zero is found out when they are read."""
+        return 1.0
+
+
+TableFile: TypeAlias = CsvFile | ParquetFile | MemoryTable
+TableSource: TypeAlias = Path | MemoryTable
+
+
+def open_table(source: TableSource) -> TableFile:
     """Read the column names and the number of rows (estimated for CSV) of a table."""
-    table = ParquetFile(path) if path.suffix.lower() == ".parquet" else CsvFile(path)
+    if isinstance(source, MemoryTable):
+        table: TableFile = source
+    else:
+        table = ParquetFile(source) if source.suffix.lower() == ".parquet" else CsvFile(source)
     name, count = Counter(table.names).most_common(1)[0] if table.names else ("", 0)
     if count > 1:
         raise InputError(f"the column {name!r} occurs more than once", expected="each column once")
@@ -84,7 +122,7 @@ def open_table(path: Path) -> CsvFile | ParquetFile:
     return table
 
 
-def read_table(file: CsvFile | ParquetFile, columns: Sequence[str], *, text_columns: Sequence[str]) -> pa.Table:
+def read_table(file: TableFile, columns: Sequence[str], *, text_columns: Sequence[str]) -> pa.Table:
     """Read some columns of a table that has at least one row; `text_columns` of a CSV file are kept as written."""
     table = file.read(columns, text_columns=[name for name in text_columns if name in columns])
     if table.num_rows == 0:

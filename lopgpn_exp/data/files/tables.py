@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lopgpn_exp.data.files.csv_file import CsvFile
 from lopgpn_exp.data.files.feature_columns import FeatureColumns, NotNumbersError
 from lopgpn_exp.data.files.memory import check_memory, estimate_feature_bytes, estimate_sparse_bytes
 from lopgpn_exp.data.files.raw_graph import RawGraph
 from lopgpn_exp.data.files.table_file import (
     TABLE_ERRORS,
     TABLE_FORMATS,
-    ParquetFile,
+    TableFile,
+    TableSource,
     empty_table_error,
     is_number,
     is_text,
@@ -66,8 +66,8 @@ class Columns:
 
 
 def read_tables(
-    nodes_file: Path,
-    edges_file: Path,
+    nodes_file: TableSource,
+    edges_file: TableSource,
     columns: Columns,
     *,
     memory_limit_gib: float | None,
@@ -101,16 +101,16 @@ class _SizeCheck:
 
     def __init__(
         self,
-        nodes_file: Path,
-        edges_file: Path,
-        file: CsvFile | ParquetFile,
+        nodes_file: TableSource,
+        edges_file: TableSource,
+        file: TableFile,
         features: Sequence[str],
         limit_gib: float | None,
     ) -> None:
-        self._nodes_file, self._limit_gib = nodes_file, limit_gib
+        self._source, self._limit_gib = str(nodes_file), limit_gib
         self._content = f"about {file.num_rows:,} nodes with {len(features):,} features"
         # 200 bytes for the id and the label of a node; edges take ten times the size of their file.
-        self._other_bytes = 200 * file.num_rows + (10 * edges_file.stat().st_size if edges_file.is_file() else 0)
+        self._other_bytes = 200 * file.num_rows + 10 * _count_file_bytes(edges_file)
         self._checked_bytes = 0
         self(_estimate_features(file, features))
 
@@ -118,10 +118,14 @@ class _SizeCheck:
         """Raise an InputError if features of this size need too much memory."""
         if feature_bytes > self._checked_bytes:
             self._checked_bytes = 2 * feature_bytes  # the free memory is read again when the features have doubled
-            check_memory(self._nodes_file, self._content, feature_bytes + self._other_bytes, limit_gib=self._limit_gib)
+            check_memory(self._source, self._content, feature_bytes + self._other_bytes, limit_gib=self._limit_gib)
 
 
-def _estimate_features(file: CsvFile | ParquetFile, features: Sequence[str]) -> int:
+def _count_file_bytes(source: TableSource) -> int:
+    return source.stat().st_size if isinstance(source, Path) and source.is_file() else 0
+
+
+def _estimate_features(file: TableFile, features: Sequence[str]) -> int:
     """Return an estimate of the memory for features, which considers zeros unless the table is small."""
     num_bytes = estimate_feature_bytes(file.num_rows, len(features))
     if num_bytes < SMALL_TABLE_BYTES:
@@ -132,7 +136,7 @@ def _estimate_features(file: CsvFile | ParquetFile, features: Sequence[str]) -> 
 
 
 def _read_nodes(
-    file: CsvFile | ParquetFile, others: Sequence[str], features: Sequence[str], check_size: Callable[[int], None]
+    file: TableFile, others: Sequence[str], features: Sequence[str], check_size: Callable[[int], None]
 ) -> tuple[pa.Table, RawMatrix]:
     """Return the columns that are not features as a table, and the features as a matrix."""
     if not features:
@@ -254,7 +258,7 @@ def _read_parts(table: pa.Table, name: str, ids: np.ndarray) -> np.ndarray:
     return np.array([PARTS[part] for part in parts], dtype=np.int8)
 
 
-def _read_edges(path: Path, columns: Columns, keys: pa.Array) -> tuple[np.ndarray, list[str]]:
+def _read_edges(source: TableSource, columns: Columns, keys: pa.Array) -> tuple[np.ndarray, list[str]]:
     """Return the node indices of the edges, and notes about columns that are not used."""
     ends = (columns.source, columns.target)
     if ends[0] == ends[1]:
@@ -264,7 +268,7 @@ def _read_edges(path: Path, columns: Columns, keys: pa.Array) -> tuple[np.ndarra
             parameter="target_column",
             suggestion="NAME",
         )
-    file = open_table(path)
+    file = open_table(source)
     require_column(file.names, columns.source, "the first node of each edge", "source_column")
     require_column(file.names, columns.target, "the second node of each edge", "target_column")
     table = read_table(file, ends, text_columns=ends)
