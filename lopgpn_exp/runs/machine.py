@@ -24,6 +24,12 @@ def peak_rss_mb() -> float:
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
 
 
+def reset_peak_rss() -> None:
+    """Make `peak_rss_mb` count from now on, where the system can do that (Linux); elsewhere, nothing changes."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def versions() -> dict[str, str]:
     """Return the versions of everything that numbers depend on, and the processor."""
     machine = {"lopgpn_exp": __version__, "python": platform.python_version(), "processor": processor()}
