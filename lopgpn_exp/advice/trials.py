@@ -67,14 +67,13 @@ def plan_trials(
         overrides: further overrides of all runs, such as `trainer.patience=20`.
         values: config values by key: path of the graph and output folder.
     """
-    pairs = [(candidate, plan) for candidate in candidates for plan in _plan_halves(candidate, overrides, values)]
-    graphs = [locate_run(dataset_cache.share(plan)).graphs.clean for _, plan in pairs]
-    trials = [
-        Trial(candidate, plan.split, job, plan.measures.get("total"))
-        for candidate, plan in pairs
-        for job in plan_sweep([plan]).jobs
-    ]
-    return sorted(trials, key=lambda trial: (trial.candidate.trainings_of is not None, trial.half)), graphs[0]
+    trials: list[Trial] = []
+    for candidate in candidates:
+        for plan in _plan_halves(candidate, overrides, values):
+            graph = locate_run(dataset_cache.share(plan)).graphs.clean  # raises what `plan_sweep` would collect
+            jobs = plan_sweep([plan]).jobs
+            trials += [Trial(candidate, plan.split, job, plan.measures.get("total")) for job in jobs]
+    return sorted(trials, key=lambda trial: (trial.candidate.trainings_of is not None, trial.half)), graph
 
 
 def _plan_halves(candidate: Candidate, overrides: Sequence[str], values: Mapping[str, Any]) -> list[RunPlan]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lopgpn_exp.commands.dispatch import PROGRAM, CommandResult
+from lopgpn_exp.commands.dispatch import DEFAULT_OUTPUT_DIR, PROGRAM, CommandResult
 from lopgpn_exp.commands.overrides import quote_overrides
 from lopgpn_exp.commands.shared import print_line
 from lopgpn_exp.errors import InputError
@@ -28,7 +28,7 @@ DESCRIPTION = "Which method to use on your graph, and why. Compares methods on v
 EXAMPLES = """examples:
   lopgpn_exp advise graph.npz --minutes 5
   lopgpn_exp advise nodes.csv --edges edges.csv --minutes 5
-  lopgpn_exp advise nodes.csv --edges edges.csv --methods mlp gcn lop_gpn
+  lopgpn_exp advise nodes.csv --edges edges.csv --methods mlp,gcn,lop_gpn
   lopgpn_exp advise data dataset.label_column=kind 'dataset.ignore=[year]'   a folder, and options of dataset=custom
 
 The rule: methods that are significantly worse than the best in accuracy drop out, then in rejection (AUARC), then in
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="options of dataset, split and trainer")
     parser.add_argument("--edges", metavar="FILE", help="the table of edges, if GRAPH is one of nodes")
     parser.add_argument("--minutes", type=float, default=5.0, help="time for all trainings (%(default)g)")
-    parser.add_argument("--methods", nargs="+", metavar="MODEL", help="only these, as in model=...; default: a list")
+    parser.add_argument("--methods", metavar="MODEL,MODEL", help="only these, as in model=...; default: a list")
 
 
 def execute(options: argparse.Namespace) -> CommandResult:
@@ -59,21 +59,21 @@ def execute(options: argparse.Namespace) -> CommandResult:
     from lopgpn_exp.advice.trials import plan_trials
     from lopgpn_exp.report.choice_report import print_choice
 
-    candidates = select_candidates(options.methods)
+    candidates = select_candidates(options.methods and options.methods.split(","))
     values: dict[str, Any] = {"dataset.path": options.graph, "dataset.edges": options.edges}
     try:
         with _print_survey():
             trials, graph = plan_trials(candidates, overrides, values | {"output_dir": str(options.output_dir)})
     except InputError as error:
-        hints = {"path": f"{PROGRAM} advise GRAPH", "edges": f"--edges {error.suggestion or 'FILE'}"}
-        raise error.with_hint(hints.get(error.parameter, error.hint)) from None
+        raise _in_terms_of_options(error) from None
     names = ", ".join(candidate.name for candidate in candidates)
     print_line(f"\nComparing {names} on validation nodes, for at most {options.minutes:g} minutes")
     outcomes = _run(trials, deadline=start + 60 * options.minutes)
     choice = _choose(outcomes, options.minutes)
     words = [f"model={choice.winner}", "dataset=custom", f"dataset.path={options.graph}"]
     words += [f"dataset.edges={options.edges}"] * (options.edges is not None) + list(options.overrides)
-    report = _build_report(choice, outcomes, graph, shlex.join([PROGRAM, *words]))
+    location = [f"output_dir={options.output_dir}"] * (options.output_dir != DEFAULT_OUTPUT_DIR)
+    report = _build_report(choice, outcomes, graph, shlex.join([PROGRAM, *words, *location]))
     print_choice(report)
     print_line(f"\n{time.monotonic() - start:.0f} s in total")
     written = _write(report, outcomes, options.output_dir)
@@ -90,6 +90,14 @@ def _check_overrides(words: list[str]) -> list[str]:
                 hint=f"{PROGRAM} advise --help",
             )
     return quote_overrides(words, is_sweep=False)
+
+
+def _in_terms_of_options(error: InputError) -> InputError:
+    """Suggest the options of this command where the message names overrides of `run`."""
+    hints = {"path": f"{PROGRAM} advise GRAPH", "edges": f"--edges {error.suggestion or 'FILE'}"}
+    if error.hint.startswith("model="):
+        return error.with_hint(error.hint.replace("model=", "--methods ", 1))
+    return error.with_hint(hints.get(error.parameter, error.hint))
 
 
 def _run(trials: list[Trial], *, deadline: float) -> list[Outcome]:

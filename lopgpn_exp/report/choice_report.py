@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -33,7 +33,7 @@ KEY = (
 )
 HONESTY = (
     "The best of several methods looks a little better than it is, and intervals do not include the variation between "
-    "trainings. Test nodes played no part: the results of the run below on them are unbiased."
+    "trainings. Test nodes played no part: what the recommended run measures on them is unbiased."
 )
 
 
@@ -193,15 +193,16 @@ def _draw_intervals(choice: Choice, criterion: str) -> str:
     return chart.svg()
 
 
-def to_rows(choice: Choice, names: Sequence[str] = tuple(CRITERIA)) -> list[dict[str, object]]:
-    """Return one record per method, as plain values for JSON."""
+def to_rows(choice: Choice) -> list[dict[str, object]]:
+    """Return one record per method, as plain values for JSON; differences are from the chosen method."""
+    winner = choice.by_name[choice.winner]
     return [
         {
             "method": method.name,
             "verdict": find_verdict(method.name, choice),
             "nodes": method.nodes,
-            **{name: _to_json(method.estimate(name)) for name in names},
-            "difference_from_winner": {name: _to_json(method.compare(choice.by_name[choice.winner], name)) for name in names},
+            **{name: _to_json(method.estimate(name)) for name in CRITERIA},
+            "difference": {name: _to_json(method.compare(winner, name)) for name in CRITERIA},
             **{metric.removeprefix("test/"): value for metric, value in method.means.items()},
             "seconds": method.seconds,
             "peak_rss_mb": method.peak_mb,
