@@ -33,7 +33,9 @@ CANDIDATES = (
     Candidate("gat", "weighs its neighbours: for graphs where some edges mislead"),
     Candidate("gpn_sym", "spreads evidence: low where a node is unlike the training data"),
     Candidate("lop_gpn", "pools the opinions of neighbours: tells disagreement from lack of knowledge"),
-    Candidate("gcn_ensemble", "averages ten GCNs: often more accurate, at ten times the cost", trainings_of=("gcn", 10)),
+    Candidate(
+        "gcn_ensemble", "averages ten GCNs: often more accurate, at ten times the cost", trainings_of=("gcn", 10)
+    ),
 )
 
 

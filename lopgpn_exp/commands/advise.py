@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lopgpn_exp.commands.dispatch import DEFAULT_OUTPUT_DIR, PROGRAM, CommandResult
@@ -20,9 +19,6 @@ from lopgpn_exp.errors import InputError
 
 if TYPE_CHECKING:
     from lopgpn_exp.advice.trials import Outcome, Trial
-    from lopgpn_exp.evaluation.choice import Choice
-    from lopgpn_exp.graph import Graph
-    from lopgpn_exp.report.choice_report import ChoiceReport
 
 DESCRIPTION = "Which method to use on your graph, and why. Compares methods on validation nodes only."
 EXAMPLES = """examples:
@@ -56,6 +52,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
 
     # Deferred imports: --help and wrong options need no torch.
     from lopgpn_exp.advice.candidates import select_candidates
+    from lopgpn_exp.advice.recommendation import build_report, choose_from_outcomes, write_advice
     from lopgpn_exp.advice.trials import plan_trials
     from lopgpn_exp.report.choice_report import print_choice
 
@@ -69,14 +66,14 @@ def execute(options: argparse.Namespace) -> CommandResult:
     names = ", ".join(candidate.name for candidate in candidates)
     print_line(f"\nComparing {names} on validation nodes, for at most {options.minutes:g} minutes")
     outcomes = _run(trials, deadline=start + 60 * options.minutes)
-    choice = _choose(outcomes, options.minutes)
+    choice = choose_from_outcomes(outcomes, minutes=options.minutes)
     words = [f"model={choice.winner}", "dataset=custom", f"dataset.path={options.graph}"]
     words += [f"dataset.edges={options.edges}"] * (options.edges is not None) + list(options.overrides)
     location = [f"output_dir={options.output_dir}"] * (options.output_dir != DEFAULT_OUTPUT_DIR)
-    report = _build_report(choice, outcomes, graph, shlex.join([PROGRAM, *words, *location]))
+    report = build_report(choice, outcomes, graph, shlex.join([PROGRAM, *words, *location]))
     print_choice(report)
     print_line(f"\n{time.monotonic() - start:.0f} s in total")
-    written = _write(report, outcomes, options.output_dir)
+    written = write_advice(report, outcomes, options.output_dir)
     return CommandResult(written, [["run", *words], ["predict", f"{choice.winner}-{_dataset_name(overrides)}-s0"]])
 
 
@@ -114,83 +111,6 @@ def _run(trials: list[Trial], *, deadline: float) -> list[Outcome]:
             if len(outcomes) < len(trials):
                 bar.set_description_str(trials[len(outcomes)].candidate.name)
     return outcomes
-
-
-def _choose(outcomes: list[Outcome], minutes: float) -> Choice:
-    """Choose between the methods with a finished run."""
-    from lopgpn_exp.evaluation.choice import choose_method, score_method
-    from lopgpn_exp.runs.saved_run import SavedRun
-
-    methods = []
-    for candidate in dict.fromkeys(outcome.trial.candidate for outcome in outcomes):
-        finished = {
-            outcome.trial.half: SavedRun.open(outcome.trial.job.folder)
-            for outcome in outcomes
-            if outcome.trial.candidate is candidate and outcome.is_finished
-        }
-        if finished:
-            total = next(o.trial.total for o in outcomes if o.trial.candidate is candidate)
-            scores = score_method(candidate.name, finished, declared_total=total, uses_edges=candidate.uses_edges)
-            methods.append(scores)
-    if not methods:
-        failures = [o.attempt.error for o in outcomes if o.attempt is not None and o.attempt.error]
-        if failures:
-            raise InputError(f"no method could be trained: {failures[0]}", expected="at least one", hint="--methods gcn")
-        raise InputError(
-            f"no method finished within {minutes:g} minutes",
-            expected="time for at least one training",
-            hint=f"--minutes {max(1, math.ceil(4 * minutes))}",
-        )
-    return choose_method(methods)
-
-
-def _build_report(choice: Choice, outcomes: list[Outcome], graph: Graph, command: str) -> ChoiceReport:
-    from lopgpn_exp.data.files.survey import homophily
-    from lopgpn_exp.report.choice_report import ChoiceReport
-
-    share, by_chance = homophily(graph)
-    sentence = ""
-    if share is not None:
-        sentence = (
-            f"{share:.0%} of the edges between labelled training and validation nodes join nodes of the same class "
-            f"({by_chance:.0%} by chance)."
-        )
-    skipped = {}
-    for outcome in outcomes:
-        name = outcome.trial.candidate.name
-        if name not in choice.by_name:
-            error = None if outcome.attempt is None else outcome.attempt.error
-            skipped.setdefault(name, "no time left: more --minutes" if error is None else error.partition("\n")[0])
-        elif outcome.attempt is None:
-            skipped[f"{name} on the second half of the nodes"] = "no time left: more --minutes"
-    reasons = {outcome.trial.candidate.name: outcome.trial.candidate.reason for outcome in outcomes}
-    return ChoiceReport(choice, sentence, reasons, skipped, command)
-
-
-def _write(report: ChoiceReport, outcomes: list[Outcome], output_dir: Path) -> list[Path]:
-    """Write the page and the numbers to a folder whose name depends on the graph and the methods."""
-    from lopgpn_exp.report.choice_report import choice_page, to_rows
-    from lopgpn_exp.runs.storage import atomic_folder, write_json
-    from lopgpn_exp.sweeps.sweep_plan import create_record
-
-    record = create_record([outcome.trial.job for outcome in outcomes])
-    folder = output_dir / "advice" / record.id.replace("sweep", "advice")
-    effect = report.choice.graph_effect
-    content = {
-        "winner": report.choice.winner,
-        "command": report.command,
-        "sentences": report.sentences,
-        "methods": to_rows(report.choice),
-        "not_separated": report.choice.remaining,
-        "graph": None if effect is None else effect.verdict,
-        "skipped": dict(report.skipped),
-        "run_ids": [outcome.trial.job.run_id for outcome in outcomes if outcome.is_finished],
-    }
-    with atomic_folder(folder) as temporary:
-        write_json(temporary / "advice.json", content)
-        page = choice_page(report, title="Which method to use")
-        (temporary / "page.html").write_text(page, encoding="utf-8")
-    return [folder / "page.html", folder / "advice.json"]
 
 
 def _dataset_name(overrides: list[str]) -> str:

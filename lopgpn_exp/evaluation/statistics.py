@@ -57,7 +57,10 @@ def t_test(mean: float, se: float, df: float) -> dict[str, float]:
 
 
 def adjust_holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for their number (Holm, 1979): the chance of any false rejection stays below the level."""
+    """Return p-values that are adjusted for their number, such that the chance of any false rejection is limited.
+
+    Source: Holm (1979).
+    """
     order = np.argsort(p_values, kind="stable")
     factors = len(p_values) - np.arange(len(p_values))
     adjusted = np.empty(len(p_values))

@@ -249,9 +249,7 @@ def test_validation_halves_do_not_depend_on_the_labels_of_test_nodes(small_graph
     own = own_split(small_graph, index=0)
     given = small_graph.replace(official_part=own.part)
     changed = torch.where(own.part == Part.TEST, (given.labels + 1) % 3, given.labels)
-    first, second = (
-        validation_halves_split(graph, index=0) for graph in (given, given.replace(labels=changed))
-    )
+    first, second = (validation_halves_split(graph, index=0) for graph in (given, given.replace(labels=changed)))
     assert first.fingerprint == second.fingerprint
 
 

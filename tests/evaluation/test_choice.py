@@ -41,7 +41,7 @@ def make_run(half: int, correct: np.ndarray, confidence: np.ndarray, uncertainty
 
 
 def make_method(name: str, accuracy: float = 0.8, *, seed: int = 0, uses_edges=True, halves=(0, 1), **options):
-    """A method whose errors are drawn anew for each seed; `knows` ranks its errors last, `gap` is its overconfidence."""
+    """A method whose errors are drawn by seed; `knows` ranks its errors last, `gap` is its overconfidence."""
     runs = {}
     for half in halves:
         rng = np.random.default_rng([seed, half])

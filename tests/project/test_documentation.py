@@ -35,7 +35,8 @@ PAGES = [
 ]
 ERROR_PAGE = "docs/how/mistakes.md"  # every command on it is wrong
 PREREQUISITES = {"docs/how/predict.md": "docs/how/own-graph.md"}  # pages that continue another one
-TRAINING_DECIDES = (README, "docs/tutorials/first-run.md", "docs/tutorials/decision.md")  # numbers in their output differ between processors
+# Numbers in their output differ between processors.
+TRAINING_DECIDES = (README, "docs/tutorials/first-run.md", "docs/tutorials/decision.md")
 # Commands that are only parsed here, with the test that runs them.
 NOT_EXECUTED = {"ui": "test_ui_command.py", "reproduce": "test_reproduce_command.py"}
 # Targets of make that .ci/run does not call, with the test or the target that covers them.
