@@ -24,6 +24,7 @@ from lopgpn_exp.runs.storage import clean_output_dir
 PROGRAM = "lopgpn_exp"
 COMMANDS = {
     "run": "train and evaluate one model, or a whole sweep with -m (the default command)",
+    "advise": "which method to use on your graph, and why",
     "predict": "which nodes of a graph to trust: class, uncertainty and a flag for every node",
     "score": "how reliable the flags of predict are, on nodes with known labels",
     "explain": "why one node is as uncertain as it is",

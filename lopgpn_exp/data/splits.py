@@ -12,6 +12,7 @@ from lopgpn_exp.graph import Graph, Part
 from lopgpn_exp.seeds import PUBLISHED_SEED
 
 PURPOSES = {"train": "training", "val": "validation", "test": "testing"}
+MIN_VALIDATION = 20  # nodes, half of which are compared: with fewer, no interval would be worth showing
 PUBLISHED_FRACTIONS = {Part.TRAIN: 0.05, Part.VAL: 0.15, Part.TEST: 0.8}
 
 
@@ -166,6 +167,39 @@ def own_split(
     if graph.official_part is None:
         return random_split(graph, index=index, count=count, train=train, val=val, test=test, unused=unused)
     return official_split(graph, index=index, count=count)
+
+
+def validation_halves_split(
+    graph: Graph,
+    *,
+    index: int,
+    count: int = 2,
+    train: float = 0.6,
+    val: float = 0.2,
+    test: float = 0.2,
+    unused: float = 0.0,
+) -> Graph:
+    """Return split 0 of `own_split` for choosing between methods without its test nodes.
+
+    Training nodes stay. One half of the validation nodes is for early stopping; the other half takes the place of the
+    test nodes. `index` 0 and 1 exchange the halves, which are stratified per class. The labels of the test nodes are
+    removed, so that nothing can depend on them.
+    """
+    check_index(index, count)
+    check_parameter("count", count, count == 2, expected="2, one per half", suggestion=2)
+    part = own_split(graph, index=0, train=train, val=val, test=test, unused=unused).part.numpy().copy()
+    labels = graph.labels.masked_fill(torch.from_numpy(part == Part.TEST), -1)
+    nodes = np.random.default_rng(0x4A1F).permutation(np.flatnonzero(part == Part.VAL))
+    if len(nodes) < MIN_VALIDATION:
+        raise InputError(
+            f"the split has {len(nodes)} validation nodes",
+            expected=f"at least {MIN_VALIDATION}: one half for early stopping, the other half for comparing methods",
+            hint="label more nodes" if graph.official_part is None else "mark more nodes as val in the split column",
+        )
+    nodes = nodes[np.argsort(labels.numpy()[nodes], kind="stable")]
+    part[part == Part.TEST] = Part.NONE
+    part[nodes[1 - index :: 2]] = Part.TEST
+    return graph.replace(part=torch.from_numpy(part), labels=labels)
 
 
 def check_index(index: int, count: int) -> None:

@@ -57,6 +57,18 @@ def t_test(mean: float, se: float, df: float) -> dict[str, float]:
     return {"low": mean - half, "high": mean + half, "p": p}
 
 
+def adjust_holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values that are adjusted for their number, such that the chance of any false rejection is limited.
+
+    Source: Holm (1979).
+    """
+    order = np.argsort(p_values, kind="stable")
+    factors = len(p_values) - np.arange(len(p_values))
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(factors * np.asarray(p_values, dtype=float)[order]), 1.0)
+    return adjusted.tolist()
+
+
 def paired_t_test(difference: pd.Series) -> dict[str, float]:
     """Test the differences of two groups on the same splits."""
     return t_test(difference.mean(), cast(float, difference.sem()), len(difference) - 1)

@@ -20,6 +20,7 @@ MODEL_NAMES_BEYOND = {  # those that the paper does not have
     "gpn_10": "GPN (10)",
     "gcn": "GCN",
     "gat": "GAT",
+    "mlp": "MLP",
     "gnnsafe": "GNNSafe",
     "gebm": "GEBM",
     "gcn_dropout": "GCN, dropout",

@@ -22,7 +22,7 @@ TABLE_SUFFIXES = (".csv", ".parquet")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 LOCK_FOLDER = ".locks"
-SUBFOLDERS = ("runs", "trainings", "sweeps", "cache", "recipes")  # of an output folder
+SUBFOLDERS = ("runs", "trainings", "sweeps", "advice", "cache", "recipes")  # of an output folder
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from lopgpn_exp.data.splits import (
     per_class_split,
     published_split,
     random_split,
+    validation_halves_split,
 )
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Part
@@ -225,3 +226,34 @@ def test_a_file_without_a_split_gets_a_random_one_of_its_labelled_nodes(folder):
     graph = own_split(read_csv(folder), index=3)
     assert (graph.part[graph.labels < 0] == Part.NONE).all()
     assert [len(graph.nodes(part)) for part in (Part.TRAIN, Part.VAL, Part.TEST)] == [24, 8, 8]
+
+
+def test_validation_halves_share_the_validation_nodes_and_hide_the_test_labels(small_graph):
+    own = own_split(small_graph, index=0)
+    halves = [validation_halves_split(small_graph, index=index) for index in (0, 1)]
+    first, second = (set(half.nodes(Part.TEST).tolist()) for half in halves)
+    assert first | second == set(own.nodes(Part.VAL).tolist())
+    assert not first & second
+    for half, stopping in zip(halves, (second, first), strict=True):
+        assert set(half.nodes(Part.VAL).tolist()) == stopping
+        assert torch.equal(half.nodes(Part.TRAIN), own.nodes(Part.TRAIN))
+        is_test = own.part == Part.TEST
+        assert (half.labels[is_test] == -1).all()
+        assert (half.part[is_test] == Part.NONE).all()
+        assert torch.equal(half.labels[~is_test], small_graph.labels[~is_test])
+    counts = [torch.bincount(half.labels[half.nodes(Part.TEST)], minlength=3) for half in halves]
+    assert ((counts[0] - counts[1]).abs() <= 1).all()  # stratified
+
+
+def test_validation_halves_do_not_depend_on_the_labels_of_test_nodes(small_graph):
+    own = own_split(small_graph, index=0)
+    given = small_graph.replace(official_part=own.part)
+    changed = torch.where(own.part == Part.TEST, (given.labels + 1) % 3, given.labels)
+    first, second = (validation_halves_split(graph, index=0) for graph in (given, given.replace(labels=changed)))
+    assert first.fingerprint == second.fingerprint
+
+
+def test_halves_of_too_few_validation_nodes_are_refused(small_graph):
+    with pytest.raises(InputError, match="the split has 12 validation nodes") as caught:
+        validation_halves_split(small_graph, index=0, train=0.76, val=0.04, test=0.2)
+    assert "at least 20" in caught.value.expected

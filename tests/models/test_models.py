@@ -36,6 +36,7 @@ POSTERIORS = {
     "appnp": Categorical,
     "gcn": Categorical,
     "gat": Categorical,
+    "mlp": Categorical,
     "egnn": EvidentialDirichlet,
     "egnn_vacuity": EvidentialDirichlet,
     "egnn_evidence": EvidentialDirichlet,

@@ -13,7 +13,7 @@ PACKAGE = Path(lopgpn_exp.__file__).parent
 LAYERS = [
     *("errors", "seeds", "threads", "scratch", "targets", "records", "measures"),
     *("graph", "data", "posterior", "models", "posthoc", "training", "evaluation", "report"),
-    *("config", "runs", "tracking", "sweeps", "paper", "api", "testing", "commands", "__main__"),
+    *("config", "runs", "tracking", "sweeps", "advice", "paper", "api", "testing", "commands", "__main__"),
 ]
 FORBIDDEN = {"evaluation": {"models", "training"}, "report": {"models", "training", "data"}}
 FRAMEWORKS = {

@@ -37,7 +37,8 @@ PAGES = [
 ERROR_PAGE = "docs/how/mistakes.md"  # every command on it is wrong
 # Pages that continue another one.
 PREREQUISITES = dict.fromkeys(("docs/how/predict.md", "docs/how/serve.md"), "docs/how/own-graph.md")
-TRAINING_DECIDES = (README, "docs/tutorials/first-run.md")  # numbers in their output differ between processors
+# Numbers in their output differ between processors.
+TRAINING_DECIDES = (README, "docs/tutorials/first-run.md", "docs/tutorials/decision.md")
 # Commands that are only parsed here, with the test that runs them.
 NOT_EXECUTED = {"ui": "test_ui_command.py", "reproduce": "test_reproduce_command.py"}
 # Targets of make that .ci/run does not call, with the test or the target that covers them.
@@ -122,7 +123,9 @@ class Reader:
         if not is_command or arguments[0] == "run":
             typed = self.shorten_run(arguments)
         else:
-            typed = [*arguments, *QUICK[:2]] if arguments[0] == "tune" else arguments
+            typed = [*arguments, *QUICK[:2]] if arguments[0] in ("tune", "advise") else arguments
+        if is_command and arguments[0] == "advise" and "--methods" not in arguments:
+            typed = [*typed, "--methods", "mlp,gcn"]
         if self.page == README and words == ["make", "run"]:  # the README shows the links of the dashboards
             typed = [word for word in typed if word != "tracking=none"]
         code, out, err = self.command(*typed)
