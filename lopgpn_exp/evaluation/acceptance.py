@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,7 +17,8 @@ from lopgpn_exp.measures import choose_measure
 
 SHARES = np.arange(1, 101) / 100  # of the nodes, the least uncertain first: the thresholds that are tested
 SPARE_ERRORS = 2  # wrong validation nodes that the first test should tolerate, if there are enough nodes
-ERROR_STEP = 0.001  # in the search for an error that can be promised
+# Errors of which the smallest that can be promised is suggested: 0.001, 0.002, ..., 0.02, 0.025, ..., 0.5.
+ERRORS = (*(step / 1000 for step in range(1, 20)), *(step / 200 for step in range(4, 101)))
 ROUNDING = 1e-9  # tolerance for rounding errors of shares
 
 
@@ -218,8 +218,7 @@ def _explain_failure(
         reason = f"it takes at least {needed:,} {known}, and there are {len(uncertainty):,}"
     else:
         reason = f"{int(is_wrong.sum()):,} of the {len(uncertainty):,} {known} are wrong, certain ones among them"
-    for step in range(math.floor(max_error / ERROR_STEP) + 1, math.floor(0.5 / ERROR_STEP) + 1):
-        error = round(step * ERROR_STEP, 6)
+    for error in (error for error in ERRORS if error > max_error):
         possible = fit_acceptance(uncertainty, is_wrong, others, max_error=error, confidence=confidence)
         if possible is not None:
             count = f"{possible.accepted:,} nodes would be accepted"

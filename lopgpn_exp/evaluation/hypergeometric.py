@@ -1,4 +1,4 @@
-"""The hypergeometric distribution. That of scipy.stats takes half a second to import, and more to evaluate."""
+"""The hypergeometric distribution, without scipy.stats, whose import takes longer than the commands that need this."""
 
 import numpy as np
 from jaxtyping import Float, Int
