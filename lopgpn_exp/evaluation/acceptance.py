@@ -16,6 +16,8 @@ from lopgpn_exp.evaluation.trust import Limits, select_calibration_nodes
 from lopgpn_exp.measures import choose_measure
 
 SHARES = np.arange(1, 101) / 100  # of the nodes, the least uncertain first: the thresholds that are tested
+FOR_SEQUENCE = 0.8  # share of the error probability for the sequence of tests; the rest is for accepting all nodes
+MARGIN = 2  # standard deviations by which the number of accepted validation nodes may differ from what is expected
 SPARE_ERRORS = 2  # wrong validation nodes that the first test should tolerate, if there are enough nodes
 # Errors of which the smallest that can be promised is suggested: 0.001, 0.002, ..., 0.02, 0.025, ..., 0.5.
 ERRORS = (*(step / 1000 for step in range(1, 20)), *(step / 200 for step in range(4, 101)))
@@ -112,19 +114,24 @@ def fit_acceptance(
     these N nodes (validation nodes and others), the statement is false with a probability of at most
     1 - `confidence`. None if no threshold is found.
 
-    Learn then test (Angelopoulos et al., 2021) with a fixed sequence. The thresholds :math:`t_1 < t_2 < \dots` are
-    quantiles of the uncertainty of all N nodes, so they do not depend on which of them are validation nodes, and
-    neither does the number :math:`K_j` of wrong nodes among the :math:`M_j` nodes up to :math:`t_j`. The hypothesis
-    :math:`K_j > \kappa_j = \lfloor \epsilon (1 - n/N) M_j \rfloor` is rejected if as few wrong validation nodes as
-    observed have a probability of at most :math:`\delta` = 1 - `confidence` under :math:`K_j = \kappa_j + 1`. Given the
-    number of accepted validation nodes, wrong ones among them are hypergeometric: this is the test of Clopper and
-    Pearson (1934) for a finite population. Tests stop at the first hypothesis that is not rejected, so the first true
-    one of the sequence is rejected with a probability of at most :math:`\delta`, and no correction for the number of
-    tests is needed. The first test depends on numbers of nodes alone (see `_first_test`).
+    Learn then test (Angelopoulos et al., 2021). The thresholds :math:`t_1 < t_2 < \dots` are quantiles of the
+    uncertainty of all N nodes, so they do not depend on which of them are validation nodes, and neither does the number
+    :math:`K_j` of wrong nodes among the :math:`M_j` nodes up to :math:`t_j`. The hypothesis :math:`K_j > \kappa_j`,
+    where :math:`\kappa_j` depends on numbers of nodes alone (see `_tolerated_wrong`), is rejected at level
+    :math:`\delta` if so few wrong validation nodes have a probability of at most :math:`\delta` for
+    :math:`K_j = \kappa_j + 1`.
+    Given the number of accepted validation nodes, the wrong ones among them are hypergeometric: this is the test of
+    Clopper and Pearson (1934) for a finite population.
+
+    The hypotheses are tested in a fixed sequence at level 0.8 (1 - `confidence`), from a first one that depends on
+    numbers of nodes alone (see `_first_test`) to larger thresholds, until one is not rejected. The first true
+    hypothesis of the sequence is rejected with at most the probability of its level, so the number of tests needs no
+    correction. The remaining 0.2 (1 - `confidence`) is for a test of the last hypothesis, accepting all nodes, in case
+    that the sequence ends early by chance. The levels add up to 1 - `confidence`.
 
     A rejection bounds the wrong nodes among validation nodes and others by :math:`\kappa_j`. After the :math:`e_j`
     observed ones, at most :math:`\kappa_j - e_j` are among the :math:`m_j` others, and a threshold is used only if
-    this is at most :math:`\epsilon m_j`.
+    this is at most `max_error` :math:`m_j`.
     """
     if len(uncertainty) == 0 or len(others) == 0:
         return None
@@ -132,15 +139,19 @@ def fit_acceptance(
     wrong = np.sort(uncertainty[is_wrong])
     thresholds = np.unique(pooled[np.ceil(SHARES * len(pooled) - ROUNDING).astype(int) - 1])
     total, checked, observed = (np.searchsorted(values, thresholds, side="right") for values in (pooled, ranked, wrong))
-    tolerated = _tolerated_wrong(total, max_error * (1 - len(uncertainty) / len(pooled)))
-    level = 1 - confidence
-    start = _first_test(total, tolerated, num_validation=len(uncertainty), num_nodes=len(pooled), level=level)
-    if start is None:
-        return None
-    p_values = hypergeometric_cdf(observed[start:], total[start:], tolerated[start:] + 1, checked[start:])
-    is_rejected = np.minimum.accumulate(p_values <= level)
-    is_bounded = (tolerated - observed)[start:] <= max_error * (total - checked)[start:] + ROUNDING
-    usable = start + np.flatnonzero(is_rejected & is_bounded & (total > checked)[start:])
+    share = len(uncertainty) / len(pooled)
+    margin = MARGIN * np.sqrt(total * share * (1 - share) * (1 - total / len(pooled)))
+    tolerated = _tolerated_wrong(total * (1 - share) - margin, max_error)
+    expected = np.floor(total * share - margin + ROUNDING).astype(int).clip(min=0)
+    p_values = hypergeometric_cdf(observed, total, tolerated + 1, checked)
+    is_rejected = np.zeros(len(thresholds), dtype=bool)
+    is_rejected[-1] = p_values[-1] <= (1 - FOR_SEQUENCE) * (1 - confidence)
+    level = FOR_SEQUENCE * (1 - confidence)
+    start = _first_test(total, tolerated, expected, level=level)
+    if start is not None:
+        is_rejected[start:] |= np.minimum.accumulate(p_values[start:] <= level)
+    is_bounded = (tolerated - observed <= max_error * (total - checked) + ROUNDING) & (total > checked)
+    usable = np.flatnonzero(is_rejected & is_bounded)
     if len(usable) == 0:
         return None
     last = usable[-1]
@@ -149,32 +160,36 @@ def fit_acceptance(
     )
 
 
-def _tolerated_wrong(total: Int[np.ndarray, " thresholds"], share: float) -> Int[np.ndarray, " thresholds"]:
-    return np.floor(share * total + ROUNDING).astype(int)
+def _tolerated_wrong(others: Float[np.ndarray, " thresholds"], max_error: float) -> Int[np.ndarray, " thresholds"]:
+    r"""Return :math:`\kappa`: the wrong nodes that are tolerated if all of them are among the accepted others.
+
+    Args:
+        others: their expected number, less a margin.
+    """
+    return np.floor(max_error * others.clip(min=0) + ROUNDING).astype(int)
 
 
 def _first_test(
     total: Int[np.ndarray, " thresholds"],
     tolerated: Int[np.ndarray, " thresholds"],
+    expected: Int[np.ndarray, " thresholds"],
     *,
-    num_validation: int,
-    num_nodes: int,
     level: float,
 ) -> int | None:
     """Return the first threshold at which a rejection is to be expected; None if there is none.
 
-    With the number of accepted validation nodes that is expected, less one standard deviation, the test should tolerate
-    SPARE_ERRORS wrong ones or, if that takes more than half of the nodes, as many as it does at half of them.
+    The test should tolerate SPARE_ERRORS wrong validation nodes or, if that takes more than half of all nodes, as many
+    as it does at half of them.
+
+    Args:
+        expected: number of accepted validation nodes, less a margin.
     """
-    share = num_validation / num_nodes
-    deviation = np.sqrt(total * share * (1 - share) * (1 - total / num_nodes))
-    expected = np.floor(total * share - deviation + ROUNDING).astype(int).clip(min=0)
     can_reject = [
         hypergeometric_cdf(np.full_like(total, errors), total, tolerated + 1, expected) <= level
         for errors in range(SPARE_ERRORS + 1)
     ]
-    half = int(np.searchsorted(total, num_nodes / 2))
-    spare = max((errors for errors in range(SPARE_ERRORS + 1) if can_reject[errors][: half + 1].any()), default=0)
+    half = int(np.searchsorted(total, total[-1] / 2)) + 1
+    spare = max((errors for errors in range(SPARE_ERRORS + 1) if can_reject[errors][:half].any()), default=0)
     candidates = np.flatnonzero(can_reject[spare])
     return int(candidates[0]) if len(candidates) else None
 
@@ -182,9 +197,9 @@ def _first_test(
 def count_needed_nodes(num_nodes: int, *, max_error: float, confidence: float) -> int:
     """Return how many of N nodes must be validation nodes, all of them predicted correctly, for any promise."""
     counts = np.arange(1, num_nodes)
-    wrong = _tolerated_wrong(np.full_like(counts, num_nodes) - counts, max_error) + 1
+    wrong = _tolerated_wrong((num_nodes - counts).astype(float), max_error) + 1
     p_values = hypergeometric_cdf(np.zeros_like(counts), np.full_like(counts, num_nodes), wrong, counts)
-    enough = np.flatnonzero(p_values <= 1 - confidence)
+    enough = np.flatnonzero(p_values <= FOR_SEQUENCE * (1 - confidence))
     return int(counts[enough[0]]) if len(enough) else num_nodes
 
 

@@ -123,7 +123,9 @@ def test_number_of_validation_nodes_that_it_takes(num_nodes, max_error, confiden
 
     assert fit(needed).accepted == num_nodes - needed  # everything
     assert fit(needed - 1) is None
-    assert needed == pytest.approx(np.log(1 - confidence) / np.log(1 - max_error), rel=0.15)  # of an infinite number
+    assert needed == pytest.approx(
+        np.log(0.8 * (1 - confidence)) / np.log(1 - max_error), rel=0.15
+    )  # of an infinite number
 
 
 def test_failure_names_the_smallest_error_that_can_be_promised():
