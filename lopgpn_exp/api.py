@@ -15,12 +15,14 @@ from lopgpn_exp.config.schema import Stage
 from lopgpn_exp.data.files import SUFFIXES, build_graph, build_graph_like, describe_graph, parse_pyg_data
 from lopgpn_exp.data.scaling import Scaling
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.evaluation.acceptance import AcceptanceRule, fit_acceptance_rule
 from lopgpn_exp.evaluation.evaluate import Evaluation, evaluate, tabulate_predictions
 from lopgpn_exp.evaluation.explanation import Explanation, explain
 from lopgpn_exp.evaluation.trust import Limits, fit_validation_limits
 from lopgpn_exp.graph import Graph, Legend, Part
 from lopgpn_exp.models import Model
 from lopgpn_exp.posterior import Posterior
+from lopgpn_exp.posthoc.coverage_sets import calibrate_sets
 from lopgpn_exp.runs.execute import fit_model
 from lopgpn_exp.runs.prediction import find_node, node_table
 from lopgpn_exp.threads import limit_threads
@@ -157,16 +159,47 @@ class Experiment:
             declared={role: name for role, name in declared.items() if name in table},
         )
 
-    def predict(self, graph: Data | Graph | None = None, *, limits: Limits | None = None) -> pd.DataFrame:
+    def predict(
+        self,
+        graph: Data | Graph | None = None,
+        *,
+        limits: Limits | None = None,
+        coverage: float | None = None,
+        max_error: float | None = None,
+        confidence: float = 0.95,
+    ) -> pd.DataFrame:
         """Return one row per node: `id, label, predicted, confidence`, a probability per class, the measures, `flag`.
+
+        What `coverage` and `max_error` promise does not hold for a graph whose nodes are unlike the validation nodes.
 
         Args:
             graph: another version of the graph, with features on the scale of the first; by default the graph itself.
             limits: the result of `self.limits(...)` with other options.
+            coverage: adds `prediction_set` and `set_size`: sets that contain the class of this share of the nodes, by
+                DAPS or, if there are too few validation nodes for it, APS.
+            max_error: adds `accepted`: of the accepted nodes, at most this share is wrong, with this `confidence`.
         """
-        target = self._convert(graph)
-        table = node_table(self.posterior(target), target)
-        return table.assign(flag=(limits or self.limits()).flag_nodes(table))
+        target, limits = self._convert(graph), limits or self.limits()
+        rule = None
+        if max_error is not None:
+            rule = self.acceptance_rule(limits=limits, max_error=max_error, confidence=confidence)
+        posterior = self.posterior(target)
+        if coverage is not None:
+            own = posterior if target is self.graph else self.posterior()
+            sets = calibrate_sets(self.model, own, self.graph, coverage=coverage)
+            posterior = sets.add_sets(posterior, self.model, target)
+        table = node_table(posterior, target)
+        accepted = {} if rule is None else {"accepted": rule.accept_nodes(table)}
+        return table.assign(**accepted, flag=limits.flag_nodes(table))
+
+    def acceptance_rule(
+        self, *, max_error: float, confidence: float = 0.95, limits: Limits | None = None
+    ) -> AcceptanceRule:
+        """Return which nodes of the clean graph can be accepted, such that at most a share `max_error` is wrong."""
+        table = tabulate_predictions(self.posterior(), self.graph)
+        declared = {role: name for role, name in self._plan("none").measures.items() if name in table}
+        limits = limits or self.limits()
+        return fit_acceptance_rule(table, limits, max_error=max_error, confidence=confidence, declared=declared)
 
     def explain(self, node: object) -> Explanation:
         """Explain which nodes made a node, given by its id, as uncertain as it is."""

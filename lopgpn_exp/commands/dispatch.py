@@ -43,7 +43,7 @@ WITHOUT_OUTPUT_DIR = ("run", "check")
 WITH_USER_CODE = ("run", "tune", "benchmark", "check")  # the others import a user's modules only with --trust
 WITH_URI = ("predict", "score", "explain", "bounds", "compare", "ui", "track", "register")
 DEFAULT_OUTPUT_DIR = Path("outputs")
-FAILED, INPUT_ERROR, INTERRUPTED, TERMINATED = 1, 2, 128 + signal.SIGINT, 128 + signal.SIGTERM
+FAILED, INPUT_ERROR, LIMIT_EXCEEDED, INTERRUPTED, TERMINATED = 1, 2, 3, 128 + signal.SIGINT, 128 + signal.SIGTERM
 STOPPED = "Finished trainings and runs are kept; the same command continues from there."
 HELP = """usage: lopgpn_exp [COMMAND] [OPTIONS]
 

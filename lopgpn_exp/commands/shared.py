@@ -8,17 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lopgpn_exp.errors import InputError, printable
+from lopgpn_exp.errors import InputError, check_parameter, printable
 from lopgpn_exp.runs.query import ReadTags, find_run
 from lopgpn_exp.tracking import read_tags
 
 if TYPE_CHECKING:
+    from lopgpn_exp.evaluation.acceptance import AcceptanceRule
     from lopgpn_exp.evaluation.trust import Limits
     from lopgpn_exp.graph import Graph
     from lopgpn_exp.runs.saved_run import SavedRun
 
 RUN_HELP = "RUN is a run id or its beginning, the folder of a run, or an MLflow run id."
 URI_HELP = "MLflow store in which MLflow ids are looked up, as in tracking.uri"
+CONFIDENCE = 0.95
 
 
 def add_run_argument(
@@ -51,6 +53,53 @@ def add_limit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epistemic", help="measure that flags unknown nodes, such as eu; default: the model's choice")
 
 
+def add_promise_options(parser: argparse.ArgumentParser, *, sets: str, accepted: str) -> None:
+    """Add the options that ask for prediction sets and for a bound on the errors of accepted nodes.
+
+    Args:
+        sets, accepted: what the command does with them, for `--help`.
+    """
+    parser.add_argument("--coverage", type=float, metavar="SHARE", help=sets)
+    parser.add_argument("--max-error", type=float, metavar="SHARE", help=accepted)
+    parser.add_argument(
+        "--confidence", type=float, metavar="SHARE", help=f"with which --max-error is promised ({CONFIDENCE})"
+    )
+
+
+def check_promise_options(options: argparse.Namespace) -> None:
+    """Raise an InputError about values out of range, before anything is read."""
+    if options.confidence is not None and options.max_error is None:
+        raise InputError(
+            "--confidence is given without --max-error", expected="the error that is promised", hint="--max-error 0.05"
+        )
+    shares = {"coverage": (options.coverage, 0.9), "max_error": (options.max_error, 0.05)}
+    shares["confidence"] = (options.confidence, CONFIDENCE)
+    for name, (value, suggestion) in shares.items():
+        is_valid = value is None or 0 < value < 1
+        check_parameter(name, value, is_valid, expected="a share between 0 and 1", suggestion=suggestion)
+
+
+def fit_run_rule(run: SavedRun, limits: Limits, options: argparse.Namespace) -> AcceptanceRule | None:
+    """Return the rule that --max-error asks for, fitted to the validation nodes of the run."""
+    if options.max_error is None:
+        return None
+    from lopgpn_exp.evaluation.acceptance import fit_acceptance_rule  # deferred import: --help works without pandas
+
+    return fit_acceptance_rule(
+        run.predictions,
+        limits,
+        max_error=options.max_error,
+        confidence=CONFIDENCE if options.confidence is None else options.confidence,
+        declared=run.declared_measures,
+    )
+
+
+def promise_words(options: argparse.Namespace) -> list[str]:
+    """Return the options that ask another command for the same promises."""
+    values = {"--coverage": options.coverage, "--max-error": options.max_error, "--confidence": options.confidence}
+    return [word for option, value in values.items() if value is not None for word in (option, f"{value:g}")]
+
+
 def tag_reader(options: argparse.Namespace) -> ReadTags:
     """Return a function that reads the tags of an MLflow run."""
     return partial(read_tags, uri=options.uri, output_dir=options.output_dir)
@@ -62,13 +111,23 @@ def open_run(options: argparse.Namespace) -> SavedRun:
 
 def open_run_and_graph(options: argparse.Namespace) -> tuple[SavedRun, Graph | None]:
     """Return the run and the changed graph, if one is given; print notes on what was skipped when it was read."""
+    check_graph_options(options)
+    run = open_run(options)
+    return run, read_graph(run, options)
+
+
+def check_graph_options(options: argparse.Namespace) -> None:
+    """Raise an InputError if there are edges without nodes."""
     if options.edges is not None and options.graph is None:
         raise InputError(
             "--edges is given without --graph", expected="the table of nodes too", hint="--graph nodes.csv"
         )
-    run = open_run(options)
+
+
+def read_graph(run: SavedRun, options: argparse.Namespace) -> Graph | None:
+    """Return the changed graph, if one is given; print notes on what was skipped when it was read."""
     if options.graph is None:
-        return run, None
+        return None
     from lopgpn_exp.runs.prediction import read_changed_graph  # deferred import: a typo is reported without torch
 
     try:
@@ -76,7 +135,7 @@ def open_run_and_graph(options: argparse.Namespace) -> tuple[SavedRun, Graph | N
     except InputError as error:
         raise _in_terms_of_options(error) from None
     sys.stdout.writelines(f"note: {printable(note)}\n" for note in notes)
-    return run, graph
+    return graph
 
 
 def fit_run_limits(run: SavedRun, options: argparse.Namespace) -> Limits:

@@ -92,7 +92,12 @@ def fit_limits(
 
 def fit_validation_limits(nodes: pd.DataFrame, **options: Any) -> Limits:
     """Fit the limits of trust to the labelled validation nodes that are in-distribution; see `fit_limits`."""
-    return fit_limits(nodes[(nodes["part"] == "val") & ~nodes["is_ood"] & (nodes["label"] >= 0)], **options)
+    return fit_limits(select_calibration_nodes(nodes), **options)
+
+
+def select_calibration_nodes(nodes: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the labelled validation nodes that are in-distribution."""
+    return nodes[(nodes["part"] == "val") & ~nodes["is_ood"] & (nodes["label"] >= 0)]
 
 
 def _choose_epistemic(measures: Sequence[str], name: str | None, declared: Mapping[str, str]) -> str | None:

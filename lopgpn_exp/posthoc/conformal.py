@@ -57,10 +57,7 @@ class ConformalSets(PostHocStep):
         self.coverage, self.method, self.seed = coverage, method, seed
 
     def check_graph(self, graph: Graph) -> None:
-        num_parts = 2 if self.method == "daps" else 1
-        num_nodes = len(graph.nodes(Part.VAL)) // num_parts
-        if threshold_rank(num_nodes, self.coverage) > num_nodes:
-            raise _too_few_nodes(num_nodes, self.coverage, num_parts)
+        check_node_count(len(graph.nodes(Part.VAL)), self.coverage, num_parts=2 if self.method == "daps" else 1)
 
     def fit(self, data: StepData) -> dict[str, Any]:
         nodes, labels = data.part(Part.VAL)
@@ -154,15 +151,19 @@ def conformal_threshold(scores: Float[Tensor, " nodes"], coverage: float) -> flo
 
     A further exchangeable score is at most this large with a probability of at least `coverage`.
     """
-    rank = threshold_rank(len(scores), coverage)
-    if rank > len(scores):
-        raise _too_few_nodes(len(scores), coverage, num_parts=1)
-    return float(torch.kthvalue(scores.double(), rank).values)
+    check_node_count(len(scores), coverage)
+    return float(torch.kthvalue(scores.double(), threshold_rank(len(scores), coverage)).values)
 
 
 def threshold_rank(num_nodes: int, coverage: float) -> int:
     """Return ceil((n + 1) coverage). If it is more than n, n nodes are too few for the coverage."""
     return math.ceil((num_nodes + 1) * coverage * (1 - ROUNDING))
+
+
+def check_node_count(num_nodes: int, coverage: float, *, num_parts: int = 1) -> None:
+    """Raise an InputError if the validation nodes, in each of several equal parts, are too few for the coverage."""
+    if threshold_rank(num_nodes // num_parts, coverage) > num_nodes // num_parts:
+        raise _too_few_nodes(num_nodes // num_parts, coverage, num_parts)
 
 
 def _too_few_nodes(num_nodes: int, coverage: float, num_parts: int) -> InputError:

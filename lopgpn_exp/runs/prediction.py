@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -12,10 +13,12 @@ import pandas as pd
 import torch
 
 from lopgpn_exp.errors import InputError, nearest
+from lopgpn_exp.evaluation.acceptance import AcceptanceRule
 from lopgpn_exp.evaluation.evaluate import tabulate_predictions
 from lopgpn_exp.evaluation.trust import TRUST, Limits
 from lopgpn_exp.graph import Graph, Legend, Part
 from lopgpn_exp.posterior import Posterior, RefinedPosterior
+from lopgpn_exp.runs.guarantees import RunSets, add_run_sets
 from lopgpn_exp.runs.saved_run import SavedRun
 
 if TYPE_CHECKING:
@@ -32,27 +35,50 @@ class Prediction:
     """What a model predicts for every node of a graph, and whether to trust it.
 
     Args:
-        table: one row per node: `id, label, predicted, confidence`, `prediction_set` if the model has sets,
-            `p(<class>)` per class, the measures, `flag`.
+        table: one row per node: `id, label, predicted, confidence`, `prediction_set` if there are sets,
+            `p(<class>)` per class, the measures, `accepted` if there is a rule for it, `flag`.
+        sets: how the sets were calibrated, if a coverage was asked for.
     """
 
     table: pd.DataFrame
     limits: Limits
+    sets: RunSets | None = None
 
 
-def predict_run(run: SavedRun, limits: Limits, *, graph: Graph | None = None) -> Prediction:
-    """Apply the model of a run to its own graph, or to another one with the same number of features."""
+def predict_run(
+    run: SavedRun,
+    limits: Limits,
+    *,
+    graph: Graph | None = None,
+    coverage: float | None = None,
+    rule: AcceptanceRule | None = None,
+) -> Prediction:
+    """Apply the model of a run to its own graph, or to another one with the same number of features.
+
+    Args:
+        coverage: add prediction sets of this coverage (see `add_run_sets`).
+        rule: which nodes to accept.
+    """
+    posterior, sets = apply_run(run, limits, graph=graph, coverage=coverage, rule=rule)
+    refined = posterior if sets is None else sets.posterior
+    table = node_table(refined, run.graph if graph is None else graph)
+    accepted = {} if rule is None else {"accepted": rule.accept_nodes(table)}
+    return Prediction(table.assign(**accepted, flag=limits.flag_nodes(table)), limits, sets)
+
+
+def apply_run(
+    run: SavedRun,
+    limits: Limits,
+    *,
+    graph: Graph | None = None,
+    coverage: float | None = None,
+    rule: AcceptanceRule | None = None,
+) -> tuple[Posterior, RunSets | None]:
+    """Return the posterior of a run's own graph or of another one, and prediction sets if a coverage is given."""
     posterior = run.posterior if graph is None else _apply_model(run, graph)
-    _check_measures(run, posterior, limits)
-    table = node_table(posterior, run.graph if graph is None else graph)
-    return Prediction(table.assign(flag=limits.flag_nodes(table)), limits)
-
-
-def tabulate_changed_graph(run: SavedRun, graph: Graph, limits: Limits) -> pd.DataFrame:
-    """Apply the model of a run to another graph; return its nodes in the form of the run's own `predictions`."""
-    posterior = _apply_model(run, graph)
-    _check_measures(run, posterior, limits)
-    return tabulate_predictions(posterior, graph)
+    needed = [limits.epistemic, limits.aleatoric, None if rule is None else rule.measure]
+    _check_measures(run, posterior, [measure for measure in needed if measure is not None])
+    return posterior, None if coverage is None else add_run_sets(run, posterior, coverage=coverage, graph=graph)
 
 
 def _apply_model(run: SavedRun, graph: Graph) -> Posterior:
@@ -64,9 +90,9 @@ def _apply_model(run: SavedRun, graph: Graph) -> Posterior:
     return run.predict(graph)
 
 
-def _check_measures(run: SavedRun, posterior: Posterior, limits: Limits) -> None:
-    for measure in (limits.epistemic, limits.aleatoric):
-        if measure is not None and measure not in posterior.measures:
+def _check_measures(run: SavedRun, posterior: Posterior, measures: Sequence[str]) -> None:
+    for measure in measures:
+        if measure not in posterior.measures:
             raise InputError(
                 f"predictions.parquet of {run.folder.name} has the measure {measure!r}, which its model does not have",
                 expected=", ".join(posterior.measures),

@@ -161,6 +161,15 @@ def test_files_of_the_same_dataset_with_other_content_are_labelled(command, tmp_
         (["--epistemic", "eu_sp"], "epistemic is 'eu_sp'", "--epistemic eu_so"),
         (["--graph", "no.pt"], "there is no file", "--graph FILE"),
         (["--output", "no/folder/out.csv"], "cannot be written", ""),
+        (["--coverage", "1"], "coverage is 1", "--coverage 0.9"),
+        (["--coverage", "nan"], "coverage is nan", "--coverage 0.9"),
+        (["--coverage", "0.99"], "need more than the 48 nodes for validation", "--coverage 0.979"),
+        (["--max-error", "0"], "max_error is 0", "--max-error 0.05"),
+        (["--max-error", "0.1", "--confidence", "95"], "confidence is 95", "--confidence 0.95"),
+        (["--max-error", "0.001"], "it takes at least", "--max-error 0.08"),
+        (["--confidence", "0.9"], "--confidence is given without --max-error", "--max-error 0.05"),
+        (["--fail-above", "0.2"], "--fail-above is given without --graph", "--graph nodes.csv"),
+        (["--graph", "no", "--fail-above", "20"], "fail_above is 20", "--fail-above 0.2"),
         (["--nosuch"], "unrecognized arguments: --nosuch", "lopgpn_exp predict --help"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -173,6 +182,64 @@ def test_input_error_is_one_message_and_writes_nothing(predict, tmp_path, words,
     assert f"try:      {hint}" in err if hint else "try:" not in err
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_promises_are_columns_of_the_table_and_score_measures_them(predict, tree_run, command, monkeypatch):
+    """Coverage and errors of `score` are counted again in the table of `predict`."""
+    folder, run_id = tree_run
+    monkeypatch.setenv("COLUMNS", "200")
+    promises = ["--coverage", "0.9", "--max-error", "0.15"]
+    code, out, _ = predict(*promises, "--output", "out.parquet")
+    assert code == 0
+    assert "Prediction sets with 90 % coverage by DAPS, calibrated on 24 validation nodes" in out
+    assert "at most 15 % of these nodes are wrong, with 95 % confidence" in out
+    assert "has changed" not in out
+    assert f"lopgpn_exp score {run_id} --coverage 0.9 --max-error 0.15" in out
+    table = pd.read_parquet("out.parquet")
+    accepted = re.search(r"Accepted: (\d+) of (\d+) nodes", out)
+    others = table[~table["part"].isin(["train", "val"])]
+    assert (int(accepted[1]), int(accepted[2])) == (others["accepted"].sum(), len(others))
+    assert not (table["accepted"] & (table["flag"] == "unknown")).any()
+    is_certain = others["tu"] <= others.loc[others["accepted"], "tu"].max()
+    assert (others["accepted"] == is_certain & (others["flag"] != "unknown")).all()
+    _, out, _ = command("score", run_id, *promises, "--output-dir", str(folder / "outputs"))
+    scored = others[others["label"].notna()]
+    is_covered = [label in row.split("|") for label, row in zip(scored["label"], scored["prediction_set"], strict=True)]
+    row = re.search(r"in-distribution +(\d+) +([\d.]+)% +[\d.]+% to [\d.]+% +[\d.]+% to [\d.]+% +([\d.]+)", out)
+    assert int(row[1]) == len(scored)
+    assert float(row[2]) == pytest.approx(100 * np.mean(is_covered), abs=0.051)
+    assert float(row[3]) == pytest.approx(scored["set_size"].mean(), abs=0.0051)
+    chosen = scored[scored["accepted"]]
+    wrong = 100 * (chosen["label"] != chosen["predicted"]).mean()
+    assert f"{wrong:.1f}% of {len(chosen)} accepted labelled nodes are wrong" in out
+
+
+def test_aps_is_used_where_half_of_the_validation_nodes_is_too_few(predict):
+    assert "by APS, calibrated on 48 validation nodes" in predict("--coverage", "0.97")[1]
+
+
+def test_changed_graph_is_compared_with_the_run_and_can_stop_a_pipeline(predict, tree_run, tmp_path):
+    """Features of 60 copies are far from all others: these nodes are unknown, and the table is written either way."""
+    folder, _ = tree_run
+    nodes, edges = (pd.read_csv(folder / f"{name}.csv") for name in ("nodes", "edges"))
+    strange = nodes.head(60).assign(id=[f"new {k}" for k in range(60)], label="palm")
+    features = [name for name in nodes if name.startswith("x")]
+    strange[features] = 100 + 400 * np.random.default_rng(0).normal(size=(60, len(features)))
+    pd.concat([nodes, strange]).to_csv(tmp_path / "nodes.csv", index=False)
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    code, out, err = predict("--graph", ".", "--coverage", "0.9", "--fail-above", "0.15", "--output", "new.csv")
+    flags = pd.read_csv("new.csv").set_index("id")["flag"]
+    is_unknown = flags == "unknown"
+    assert code == 3
+    assert f"{100 * is_unknown.mean():.1f}% of the nodes are flagged unknown, more than --fail-above 0.15" in err
+    assert "Traceback" not in err
+    assert re.search(rf"nodes of the new version +360 +{is_unknown.sum()} ", out)
+    assert re.search(rf"new nodes among them +60 +{is_unknown[strange['id']].sum()} ", out)
+    assert re.search(r"validation nodes of the run +48 +[0-2] ", out)
+    assert "labels that the model does not know count as missing: palm (60)" in out
+    assert "The graph has changed since the run was made: the promise holds only as far as" in " ".join(out.split())
+    code, _, err = predict("--graph", ".", "--fail-above", "0.5")
+    assert (code, err) == (0, "")
 
 
 def test_typo_in_a_run_id_is_one_message_with_the_nearest(command, tree_run):

@@ -63,7 +63,10 @@ def test_left_out_classes_count_as_ood(command, tree_run):
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        (["--coverage", "7"], "coverage is 7", "--coverage"),
+        (["--keep", "7"], "keep is 7", "--keep 0.8"),
+        (["--coverage", "7"], "coverage is 7", "--coverage 0.9"),
+        (["--coverage", "0.99"], "need more than the 48 nodes", "--coverage 0.979"),
+        (["--max-error", "0.001"], "cannot be promised", "--max-error 0.08"),
         (["--risk", "7"], "risk is 7", "--risk"),
         (["--export", "flags.xlsx"], "ends in .csv or .parquet", ""),
     ],

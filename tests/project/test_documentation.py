@@ -37,8 +37,10 @@ PAGES = [
 ERROR_PAGE = "docs/how/mistakes.md"  # every command on it is wrong
 # Pages that continue another one.
 PREREQUISITES = dict.fromkeys(("docs/how/predict.md", "docs/how/serve.md"), "docs/how/own-graph.md")
-# Numbers in their output differ between processors.
-TRAINING_DECIDES = (README, "docs/tutorials/first-run.md", "docs/tutorials/decision.md")
+GUARANTEES = "docs/how/guarantees.md"
+FULLY_TRAINED = (README, GUARANTEES)  # pages with claims that hold for a trained model
+# Numbers in the output of these pages differ between processors.
+TRAINING_DECIDES = (README, GUARANTEES, "docs/tutorials/first-run.md", "docs/tutorials/decision.md")
 # Commands that are only parsed here, with the test that runs them.
 NOT_EXECUTED = {"ui": "test_ui_command.py", "reproduce": "test_reproduce_command.py"}
 # Targets of make that .ci/run does not call, with the test or the target that covers them.
@@ -150,7 +152,7 @@ class Reader:
             if not (SHARED / "data").is_dir():
                 return [word for word in words if word != "-m"] + ["--cfg", "job"]
             words = [*words, f"data_root={SHARED / 'data'}"]
-        is_fully_trained = self.page == README and "dataset=custom" in words  # the README claims how good the flags are
+        is_fully_trained = self.page in FULLY_TRAINED and "dataset=custom" in words
         return [*(QUICK[1:] if is_fully_trained else QUICK), *words]
 
     def check_files(self, words: list[str]) -> None:

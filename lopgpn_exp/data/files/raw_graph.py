@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
@@ -98,11 +98,20 @@ def build_graph_like(raw: RawGraph, legend: Legend, *, num_classes: int) -> tupl
     _check_names(raw)
     raw = _to_layout(_reorder_features(raw, legend.features), legend.scaling, None)
     labels = raw.labels or [None] * len(raw.ids)
-    if new_classes := sorted({name for name in labels if name is not None} - set(legend.classes)):
-        raw.notes.append(f"labels that the model does not know count as missing: {', '.join(new_classes[:5])}")
+    counts = Counter(name for name in labels if name is not None)
+    if new_classes := sorted(set(counts) - set(legend.classes)):
+        raw.notes.append(f"labels that the model does not know count as missing: {_count_names(new_classes, counts)}")
+    if left_out := sorted(set(counts) & set(legend.classes[num_classes:])):
+        raw.notes.append(f"labels of classes that were left out of training: {_count_names(left_out, counts)}")
     numbers = _number_labels(labels, legend.classes)
     graph = _assemble(raw, replace(legend, nodes=raw.ids), numbers, num_classes)
     return graph if raw.part is None else graph.replace(part=torch.from_numpy(raw.part)), raw.notes
+
+
+def _count_names(names: list[str], counts: Mapping[str, int]) -> str:
+    """Return up to five names with their numbers of nodes, and how many names there are beyond these."""
+    shown = ", ".join(f"{name} ({counts[name]:,})" for name in names[:5])
+    return shown + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def _to_layout(raw: RawGraph, scaling: str, memory_limit_gib: float | None) -> RawGraph:
