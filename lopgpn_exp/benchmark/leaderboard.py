@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from lopgpn_exp.benchmark.tasks import TaskMetric, find_task_metric, find_tasks
-from lopgpn_exp.evaluation.statistics import TIED_ABOVE, paired_t_test
+from lopgpn_exp.evaluation.statistics import CLEAN, TIED_ABOVE, adjust_holm, paired_t_test
 
 CELL = ["protocol", "dataset", "scenario", "task", "metric"]  # where methods are compared with each other
 COLUMNS = (
@@ -147,16 +147,6 @@ def find_tied(by_split: pd.DataFrame, *, is_lower_better: bool) -> set[str]:
     return {best} | {model for model, p in zip(p_values, adjusted, strict=True) if p >= TIED_ABOVE}
 
 
-def adjust_holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted by Holm's step-down procedure."""
-    order = np.argsort(p_values, kind="stable")
-    factors = len(p_values) - np.arange(len(p_values))
-    adjusted = np.minimum(np.maximum.accumulate(np.asarray(p_values, dtype=float)[order] * factors), 1.0)
-    result = np.empty(len(p_values))
-    result[order] = adjusted
-    return result.tolist()
-
-
 def compute_win_rates(
     runs: pd.DataFrame, metric: TaskMetric, *, protocol: str, scenarios: Sequence[str]
 ) -> pd.DataFrame:
@@ -193,7 +183,7 @@ def summarise_method_costs(runs: pd.DataFrame) -> pd.DataFrame:
     over clean runs. Runs of earlier versions recorded no processor time.
     """
     columns = {"train": "cpu_seconds/train", "predict": "cpu_seconds/predict", "memory": "peak_rss_mb"}
-    clean = runs[runs["scenario"] == "none"]
+    clean = runs[runs["scenario"] == CLEAN]
     known = clean.assign(**{column: np.nan for column in columns.values() if column not in clean})
     grouped = known.groupby(["protocol", "dataset", "model"])
     return grouped.agg(**{name: (column, "median") for name, column in columns.items()}).reset_index()
