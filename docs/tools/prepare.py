@@ -28,7 +28,8 @@ RESULTS = (
     "reproduction/figure*.svg",
     "heterophily/heterophily.md",
     "heterophily/arc.png",
-    "methods/methods.md",
+    "benchmark/leaderboard.*",
+    "benchmark/*.png",
     "readme/*.png",
     "bench/*.png",
 )

@@ -62,6 +62,7 @@ PROTOCOLS = {
 
 FAMILIES = {
     "appnp": "Softmax",
+    "mlp": "Softmax",
     "gcn": "Softmax",
     "gat": "Softmax",
     "gnnsafe": "Energy",

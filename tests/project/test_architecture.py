@@ -13,13 +13,13 @@ PACKAGE = Path(lopgpn_exp.__file__).parent
 LAYERS = [
     *("errors", "seeds", "threads", "scratch", "targets", "records", "measures"),
     *("graph", "data", "posterior", "models", "posthoc", "training", "evaluation", "report"),
-    *("config", "runs", "tracking", "sweeps", "advice", "paper", "api", "testing", "commands", "__main__"),
+    *("config", "runs", "tracking", "sweeps", "advice", "paper", "benchmark", "api", "testing", "commands", "__main__"),
 ]
 FORBIDDEN = {"evaluation": {"models", "training"}, "report": {"models", "training", "data"}}
 FRAMEWORKS = {
     "pytorch_lightning": ["training/"],
     "hydra": ["config/", "sweeps/hydra_plugins.py", "paper/", "commands/"],
-    "omegaconf": ["config/", "sweeps/hydra_plugins.py", "paper/", "commands/run.py"],
+    "omegaconf": ["config/", "sweeps/hydra_plugins.py", "paper/", "benchmark/", "commands/run.py"],
     "mlflow": ["tracking/"],
 }
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
