@@ -61,6 +61,19 @@ def test_posterior_has_the_measures_and_probabilities_of_the_table(experiment):
     np.testing.assert_allclose(table[[f"p({c})" for c in range(4)]], posterior.mean)
 
 
+def test_promises_of_a_prediction_are_those_of_the_command(experiment, tmp_path, command):
+    words = ["--coverage", "0.8", "--max-error", "0.3", "--confidence", "0.9", "--output", "nodes.parquet"]
+    assert command("predict", run_tiny(tmp_path / "outputs").result.run_id, *words)[0] == 0
+    typed = pd.read_parquet(tmp_path / "nodes.parquet")
+    table = experiment.predict(coverage=0.8, max_error=0.3, confidence=0.9)
+    columns = ["prediction_set", "set_size", "accepted", "flag"]
+    pd.testing.assert_frame_equal(table[columns], typed[columns], check_dtype=False)
+    assert 0 < table["accepted"].sum() < 300
+    assert experiment.acceptance_rule(max_error=0.3, confidence=0.9).measure == "tu"
+    with pytest.raises(InputError, match="coverage is 2"):
+        experiment.predict(coverage=2.0)
+
+
 def to_pyg(graph) -> Data:
     part = graph.part
     masks = {"train_mask": part == Part.TRAIN, "val_mask": part == Part.VAL, "test_mask": part == Part.TEST}

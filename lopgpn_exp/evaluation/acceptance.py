@@ -212,7 +212,6 @@ def _choose_uncertainty(nodes: pd.DataFrame, declared: Mapping[str, str]) -> str
     raise InputError(
         "the table of nodes has no measure of total or aleatoric uncertainty to accept nodes by",
         expected="a column named tu or au, or one that the model declares",
-        parameter="run",
     )
 
 

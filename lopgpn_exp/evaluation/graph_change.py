@@ -57,6 +57,5 @@ def check_fail_above(share: float, limits: Limits) -> None:
     if limits.epistemic is None:
         raise InputError(
             "fail-above needs nodes that are flagged unknown, and this model has no epistemic measure",
-            expected="a model that has one, such as lop_gpn or gpn_sym",
-            parameter="run",
+            expected="a run of a model that has one, such as lop_gpn or gpn_sym",
         )

@@ -1,4 +1,4 @@
-"""The hypergeometric distribution, without scipy.stats, whose import takes longer than the commands that need this."""
+"""The hypergeometric distribution, without scipy.stats, which is slow to import."""
 
 import numpy as np
 from jaxtyping import Float, Int
