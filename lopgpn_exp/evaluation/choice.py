@@ -194,7 +194,8 @@ def choose_method(methods: Sequence[MethodScores]) -> Choice:
         others = [method for method in remaining if method is not best]
         differences = [method.compare(best, criterion) for method in others]
         adjusted = adjust_holm([difference.p for difference in differences])
-        worse, tied = {}, {}
+        worse: dict[str, Estimate] = {}
+        tied: dict[str, Estimate] = {}
         for method, difference, p in zip(others, differences, adjusted, strict=True):
             is_worse = p < TIED_ABOVE and sign * difference.value < 0
             (worse if is_worse else tied)[method.name] = replace(difference, p=p)

@@ -20,7 +20,7 @@ from lopgpn_exp.evaluation.choice import (
 )
 from lopgpn_exp.report.charts import STYLE, Chart, chart_row, span
 from lopgpn_exp.report.console import Console, new_table, print_table
-from lopgpn_exp.report.document import Bullets, Heading, Paragraph, Table, render_page
+from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Table, render_page
 from lopgpn_exp.report.names import model_colors
 
 COLUMNS = {ACCURACY: "accuracy", REJECTION: "AUARC", CALIBRATION: "ECE ↓"}
@@ -155,7 +155,7 @@ def print_choice(report: ChoiceReport) -> None:
 def choice_page(report: ChoiceReport, *, title: str) -> str:
     """Return a self-contained HTML page."""
     choice = report.choice
-    blocks = [
+    blocks: list[Block] = [
         Heading(1, title),
         Bullets(report.sentences),
         Paragraph(f"Train it: `{report.command}`"),
@@ -164,7 +164,7 @@ def choice_page(report: ChoiceReport, *, title: str) -> str:
         Table(_head(), [_cells(method, choice) for method in choice.methods]),
         Paragraph(KEY),
     ]
-    methods = [Heading(2, "Methods"), Bullets([f"**{name}** {reason}" for name, reason in report.reasons.items()])]
+    methods: list[Block] = [Heading(2, "Methods"), Bullets([f"**{name}** {reason}" for name, reason in report.reasons.items()])]
     charts = chart_row(_draw_intervals(choice, criterion) for criterion in COLUMNS)
     body = [*(block.html() for block in blocks), charts, *(block.html() for block in methods)]
     return render_page(title, "\n".join(body), style=STYLE)
