@@ -164,7 +164,10 @@ def choice_page(report: ChoiceReport, *, title: str) -> str:
         Table(_head(), [_cells(method, choice) for method in choice.methods]),
         Paragraph(KEY),
     ]
-    methods: list[Block] = [Heading(2, "Methods"), Bullets([f"**{name}** {reason}" for name, reason in report.reasons.items()])]
+    methods: list[Block] = [
+        Heading(2, "Methods"),
+        Bullets([f"**{name}** {reason}" for name, reason in report.reasons.items()]),
+    ]
     charts = chart_row(_draw_intervals(choice, criterion) for criterion in COLUMNS)
     body = [*(block.html() for block in blocks), charts, *(block.html() for block in methods)]
     return render_page(title, "\n".join(body), style=STYLE)
