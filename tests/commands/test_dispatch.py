@@ -62,7 +62,7 @@ def test_unknown_command_is_one_message_with_the_nearest(command, word, hint):
     code, _, err = command(word, "--output-dir", "x")
     assert code == 2
     assert f"there is no command {word!r}" in err
-    assert "expected: one of run, predict, " in err
+    assert "expected: one of run, advise, predict, " in err
     assert err.endswith(f"try:      {hint}\n")
 
 

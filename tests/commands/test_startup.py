@@ -32,6 +32,8 @@ WRONG_NAMES = {
     "explain nosuch node --neighbours 0": "--neighbours is 0",
     "compare nosuch": "there is nothing to compare nosuch with",
     "results --export x.xlsx": "a name that ends in .csv or .parquet",
+    "advise graph.npz --minutes 0": "--minutes is 0",
+    "advise graph.npz model=gcn": "'model=gcn' cannot be set here",
     "tune model=appnp": "there is nothing to search",
     "ui --port 0": "--port is 0",
     "model=foo": "there is no model=foo",
