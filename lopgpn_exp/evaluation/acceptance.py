@@ -16,7 +16,11 @@ from lopgpn_exp.evaluation.trust import Limits, select_calibration_nodes
 from lopgpn_exp.measures import choose_measure
 
 SHARES = np.arange(1, 101) / 100  # of the nodes, the least uncertain first: the thresholds that are tested
-FOR_SEQUENCE = 0.8  # share of the error probability for the sequence of tests; the rest is for accepting all nodes
+# Sequences of tests, and the share of the error probability that each may use. The first begins with as few nodes as
+# the test allows, the others with these shares of the nodes: a network may be wrong about some nodes of which it is
+# certain, and a sequence that begins with these ends at once.
+FIRST_LEVEL = 0.4
+LATER_LEVELS = {0.3: 0.2, 0.6: 0.2, 1.0: 0.2}
 MARGIN = 2  # standard deviations by which the number of accepted validation nodes may differ from what is expected
 SPARE_ERRORS = 2  # wrong validation nodes that the first test should tolerate, if there are enough nodes
 # Errors of which the smallest that can be promised is suggested: 0.001, 0.002, ..., 0.02, 0.025, ..., 0.5.
@@ -123,11 +127,10 @@ def fit_acceptance(
     Given the number of accepted validation nodes, the wrong ones among them are hypergeometric: this is the test of
     Clopper and Pearson (1934) for a finite population.
 
-    The hypotheses are tested in a fixed sequence at level 0.8 (1 - `confidence`), from a first one that depends on
-    numbers of nodes alone (see `_first_test`) to larger thresholds, until one is not rejected. The first true
-    hypothesis of the sequence is rejected with at most the probability of its level, so the number of tests needs no
-    correction. The remaining 0.2 (1 - `confidence`) is for a test of the last hypothesis, accepting all nodes, in case
-    that the sequence ends early by chance. The levels add up to 1 - `confidence`.
+    The hypotheses are tested in four fixed sequences, each from a first one that depends on numbers of nodes alone (see
+    `_first_test` and `LATER_LEVELS`) to larger thresholds, until one is not rejected. The first true hypothesis of a
+    sequence is rejected with at most the probability of its level, so the number of tests needs no correction. The
+    levels of the sequences add up to 1 - `confidence`.
 
     A rejection bounds the wrong nodes among validation nodes and others by :math:`\kappa_j`. After the :math:`e_j`
     observed ones, at most :math:`\kappa_j - e_j` are among the :math:`m_j` others, and a threshold is used only if
@@ -145,11 +148,13 @@ def fit_acceptance(
     expected = np.floor(total * share - margin + ROUNDING).astype(int).clip(min=0)
     p_values = hypergeometric_cdf(observed, total, tolerated + 1, checked)
     is_rejected = np.zeros(len(thresholds), dtype=bool)
-    is_rejected[-1] = p_values[-1] <= (1 - FOR_SEQUENCE) * (1 - confidence)
-    level = FOR_SEQUENCE * (1 - confidence)
-    start = _first_test(total, tolerated, expected, level=level)
-    if start is not None:
-        is_rejected[start:] |= np.minimum.accumulate(p_values[start:] <= level)
+    level = FIRST_LEVEL * (1 - confidence)
+    sequences = [(_first_test(total, tolerated, expected, level=level), level)]
+    for share_of_nodes, part in LATER_LEVELS.items():
+        sequences.append((int(np.searchsorted(total, share_of_nodes * total[-1] - ROUNDING)), part * (1 - confidence)))
+    for start, level in sequences:
+        if start is not None:
+            is_rejected[start:] |= np.minimum.accumulate(p_values[start:] <= level)
     is_bounded = (tolerated - observed <= max_error * (total - checked) + ROUNDING) & (total > checked)
     usable = np.flatnonzero(is_rejected & is_bounded)
     if len(usable) == 0:
@@ -199,7 +204,7 @@ def count_needed_nodes(num_nodes: int, *, max_error: float, confidence: float) -
     counts = np.arange(1, num_nodes)
     wrong = _tolerated_wrong((num_nodes - counts).astype(float), max_error) + 1
     p_values = hypergeometric_cdf(np.zeros_like(counts), np.full_like(counts, num_nodes), wrong, counts)
-    enough = np.flatnonzero(p_values <= FOR_SEQUENCE * (1 - confidence))
+    enough = np.flatnonzero(p_values <= FIRST_LEVEL * (1 - confidence))
     return int(counts[enough[0]]) if len(enough) else num_nodes
 
 
