@@ -42,9 +42,12 @@ DISCLOSURES = (
 
 def describe_results(board: pd.DataFrame, audit: pd.DataFrame) -> Iterator[Block]:
     """Yield what wins where, which choices matter, where LOP-GPN stands, and what published results hold up."""
-    for protocol, group in board.groupby("protocol", sort=False):
-        yield Heading(2, f"What the results say: {PROTOCOLS[str(protocol)].title}")
-        yield Paragraph(PROTOCOLS[str(protocol)].description)
+    for name, protocol in PROTOCOLS.items():
+        group = board[board["protocol"] == name]
+        if group.empty:
+            continue
+        yield Heading(2, f"What the results say: {protocol.title}")
+        yield Paragraph(protocol.description)
         yield Bullets([*_describe_winners(group), *_describe_place(group)])
         if rows := list(_compare_choices(group)):
             yield Paragraph(
@@ -65,17 +68,20 @@ def _describe_winners(board: pd.DataFrame) -> Iterator[str]:
         rows = _summary_rows(board, task.name, metric)
         if rows.empty:
             continue
-        best, datasets = rows.iloc[0], rows["splits"].max()
-        tied = rows[rows["tied_with_best"]]
-        names = ", ".join(model_name(model) for model in tied["model"].iloc[1:4])
-        others = f"; not significantly worse: {names}" + (f" and {len(tied) - 4} more" if len(tied) > 4 else "")
-        place = f"{datasets} datasets" if best["dataset"] == ALL_DATASETS else dataset_name(best["dataset"])
-        yield (
-            f"**{task.title}** ({METRIC_NAMES[metric]}, {place}): {model_name(best['model'])} has the best mean, "
-            f"{_format(best['mean'], metric)}"
-            + (others if len(tied) > 1 else "; all others are significantly worse")
-            + "."
-        )
+        best = rows.iloc[0]
+        has_many = best["dataset"] == ALL_DATASETS
+        place = f"mean over {best['splits']} datasets" if has_many else dataset_name(best["dataset"])
+        first = rows.head(4).to_dict("records")
+        top = "; ".join(f"{model_name(row['model'])} {_format(row['mean'], metric)}" for row in first)
+        yield f"**{task.title}** ({METRIC_NAMES[metric]}, {place}): {top}. {_describe_ties(rows)}"
+
+
+def _describe_ties(rows: pd.DataFrame) -> str:
+    """Return how many methods a paired test separates from the best."""
+    if rows["splits"].max() < MIN_DATASETS:
+        return "These are too few for a test."
+    worse = int((~rows["tied_with_best"]).sum())
+    return f"{worse} of the {len(rows) - 1} other methods are significantly worse than the best."
 
 
 def _describe_place(board: pd.DataFrame) -> Iterator[str]:
@@ -84,9 +90,9 @@ def _describe_place(board: pd.DataFrame) -> Iterator[str]:
         rows = _summary_rows(board, task.name, task.metrics[0].path)
         own = rows[rows["model"] == FOCUS]
         if len(own):
-            mark = ", tied with the best" if own["tied_with_best"].iloc[0] and own["rank"].iloc[0] > 1 else ""
             value = _format(own["mean"].iloc[0], task.metrics[0].path)
-            parts.append(f"{task.title.lower()} {own['rank'].iloc[0]} of {len(rows)} ({value}{mark})")
+            title = task.title if task.name == "ood" else task.title.lower()
+            parts.append(f"{title} {own['rank'].iloc[0]} of {len(rows)} ({value})")
     if parts:
         yield f"**Where {model_name(FOCUS)} stands** (rank by mean over datasets): {', '.join(parts)}."
 

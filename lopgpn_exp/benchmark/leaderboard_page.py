@@ -39,7 +39,6 @@ svg.scatter text { font-size: 11px; fill: var(--text); } svg.scatter line { stro
 """
 BODY = """<h1>Leaderboard</h1>
 <p>{intro}</p>
-{summary}
 <div class="leaderboard">
 <div class="controls">
 <label>Protocol <select name="protocol"></select></label>
@@ -63,6 +62,7 @@ one prediction, and the peak memory of the process with all its libraries: media
 <script>{script}</script>
 </div>
 {figures}
+{summary}
 """
 FAMILY_COLORS = {
     "Softmax": "#CCBB44",
@@ -82,7 +82,7 @@ def build_page(
     """Return the page.
 
     Args:
-        summary: what the results say, above the table.
+        summary: what the results say.
         folder: where the page is written; runs whose pages exist in the output folder are linked.
     """
     protocols = ", ".join(f"{PROTOCOLS[name].title}" for name in PROTOCOLS if (board["protocol"] == name).any())
