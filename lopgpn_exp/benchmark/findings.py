@@ -176,7 +176,7 @@ def describe_missing(board: pd.DataFrame) -> Sequence[str]:
             fewer = group[group["splits"] < protocol.splits]
             if len(fewer):
                 names = ", ".join(sorted({scenario_name(scenario) for scenario in fewer["scenario"]}))
-                splits = f"{fewer['splits'].min()} to {fewer['splits'].max()}"
+                splits = " to ".join(map(str, sorted({fewer["splits"].min(), fewer["splits"].max()})))
                 parts.append(f"{dataset_name(str(dataset))} has {splits} of {protocol.splits} splits in {names}")
         lines.append(f"{protocol.title}: {'; '.join(parts) or 'complete'}.")
     return lines

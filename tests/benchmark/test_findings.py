@@ -1,0 +1,88 @@
+"""The text that is generated from the results of the benchmark."""
+
+import pandas as pd
+import pytest
+
+from lopgpn_exp.benchmark.benchmark_audit import audit_benchmark
+from lopgpn_exp.benchmark.findings import describe_missing, describe_results
+from lopgpn_exp.benchmark.leaderboard import build_leaderboard
+from lopgpn_exp.benchmark.literature import METHODS, load_literature
+from lopgpn_exp.report.document import Bullets, Table, to_markdown
+from tests.support.benchmark_runs import DECLARED, benchmark_rows
+
+DATASETS = ("cora_ml", "citeseer", "pubmed")
+
+
+def accuracies(gains: tuple[float, ...]) -> pd.DataFrame:
+    """Return runs of a GCN with 80 % accuracy, of GAT with these gains, and of LOP-GPN with 70 %."""
+    return pd.concat(
+        benchmark_rows(
+            {"gcn": [0.79, 0.81], "gat": [0.79 + gain, 0.81 + gain], "lop_gpn": [0.7, 0.7]},
+            metric="test/accuracy",
+            dataset=dataset,
+        )
+        for dataset, gain in zip(DATASETS, gains, strict=True)
+    )
+
+
+def describe(runs: pd.DataFrame) -> list:
+    return list(describe_results(build_leaderboard(runs), audit_benchmark(runs)))
+
+
+@pytest.mark.parametrize(
+    ("gains", "cell"),
+    [
+        ((0.03, 0.031, 0.029), "**+3.0 (+2.8 to +3.2)**"),  # t(2) = 4.303, standard error 0.1 / sqrt(3)
+        ((0.03, -0.03, 0.0), "+0.0 (-7.5 to +7.5)"),
+    ],
+)
+def test_a_choice_matters_if_its_interval_over_datasets_excludes_zero(gains, cell):
+    (table,) = (block for block in describe(accuracies(gains)) if isinstance(block, Table))
+    (row,) = (row for row in table.rows if row[0].startswith("attention"))
+    assert row[1:] == [cell, "-", "-"]
+
+
+def test_winners_and_the_place_of_lop_gpn_are_named():
+    text = to_markdown(describe(accuracies((0.03, 0.031, 0.029))))
+    assert "**Accuracy** (accuracy, mean over 3 datasets): GAT 83.0; GCN 80.0; LOP-GPN 70.0." in text
+    assert "2 of the 2 other methods are significantly worse" in text
+    assert "accuracy 3 of 3 (70.0)" in text
+
+
+def test_with_two_datasets_no_test_is_claimed():
+    runs = accuracies((0.03, 0.03, 0.03))
+    text = to_markdown(describe(runs[runs["dataset"] != "pubmed"]))
+    assert "These are too few for a test." in text
+    assert "significantly worse" not in text
+
+
+def test_published_winners_are_compared_with_ours():
+    """If our values are the published ones, the published winner is ours, and the rankings are the same."""
+    values = load_literature()
+    keys = {"backbone": "GCN", "dataset": "cora_ml", "scenario": "os_1", "metric": "ood/auroc"}
+    chosen = values[(values[list(keys)] == pd.Series(keys)).all(axis=1)]
+    parts = [
+        benchmark_rows(
+            {METHODS[name].model: [mean / 100, mean / 100]},
+            metric=f"ood/auroc/{METHODS[name].ood_measure}",
+            scenario="os_1",
+            declared={**DECLARED, "epistemic": METHODS[name].ood_measure},
+        )
+        for name, mean in zip(chosen["name"], chosen["mean"], strict=True)
+    ]
+    runs = pd.concat(parts).groupby(["model", "split"], as_index=False).first()  # GCN has three scores
+    claims = [line for block in describe(runs) if isinstance(block, Bullets) for line in block.items]
+    (claim,) = (line for line in claims if line.startswith("**OOD detection**: the method with"))
+    winner = chosen.loc[chosen["mean"].idxmax(), "name"]
+    assert f"({winner} in 1)" in claim
+    assert "in 1 of 1 settings" in claim
+    assert "is 1.00 (median" in claim
+    assert "Of 14 published values (GCN), 100 % are within noise of ours." in claims
+
+
+def test_what_is_missing_is_said():
+    lines = describe_missing(build_leaderboard(accuracies((0.0, 0.0, 0.0))))
+    assert lines[1:] == ["LOP-GPN paper: no runs yet.", "Shifts: no runs yet."]
+    assert "no runs on Amazon Photos, Amazon Computers, Coauthor CS, Coauthor Physics" in lines[0]
+    assert "CoraML lacks APPNP, Matern-GGP" in lines[0]
+    assert "CoraML has 2 of 5 splits in clean" in lines[0]
