@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # needs torch
     from lopgpn_exp.posthoc.coverage_sets import CalibratedSets
 
 CHANGED = (
-    "The graph has changed since the run was made: the promise holds only as far as its nodes are like the run's "
-    "validation nodes (exchangeable). If some new nodes have labels, score --graph measures it."
+    "For a new version of the graph, the promise holds only as far as its nodes are like the run's validation nodes "
+    "(exchangeable). If some new nodes have labels, score --graph measures it."
 )
 
 
