@@ -46,6 +46,7 @@ def main() -> None:
     for pattern in RESULTS:
         for path in (ROOT / "outputs").glob(pattern):
             shutil.copy(path, GENERATED)
+    shutil.copy(ROOT / "outputs" / "benchmark" / "audit.md", GENERATED / "benchmark_audit.md")
     table = GENERATED / "table1.md"
     table.write_text(WIDE_HEADER + table.read_text())
     for name in REPOSITORY_FILES:

@@ -75,8 +75,10 @@ def _draw_pictures(board: pd.DataFrame, runs: pd.DataFrame, folder: Path, *, sav
                 f"{title}: how often a method beats another one on the same split. Diamonds: mean over datasets; dots: "
                 "datasets.",
             ),
-            f"costs_{protocol}": (draw_costs(board, chosen, protocol), f"{title}: quality and cost of training."),
         }
+        if "cpu_seconds/train" in chosen and chosen["cpu_seconds/train"].notna().any():
+            drawn = draw_costs(board, chosen, protocol)
+            drawings[f"costs_{protocol}"] = (drawn, f"{title}: quality and cost of training.")
         for name, (figure, caption) in drawings.items():
             if save:
                 save_figure(figure, folder, name)

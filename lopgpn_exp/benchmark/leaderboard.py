@@ -28,7 +28,7 @@ def build_leaderboard(runs: pd.DataFrame) -> pd.DataFrame:
     scenario `mean` over the scenarios of a task on each split, and the dataset `all` over datasets. The interval of the
     latter is over datasets, and only methods with runs on all of them have it.
     """
-    scored = score_tasks(runs)
+    scored = score_tasks(runs.reset_index(drop=True))
     by_split = scored.groupby([*CELL, "model", "split"])["value"].mean()
     by_split = pd.concat([by_split, _average_scenarios(by_split)])
     counts = _count_runs(scored)

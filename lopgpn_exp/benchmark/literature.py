@@ -63,7 +63,8 @@ FLAWS = (
 
 def load_literature() -> pd.DataFrame:
     """Return the published values in percent: `table, backbone, dataset, name, scenario, metric, mean, std`."""
-    return pd.read_csv(files(__package__).joinpath("literature.csv").open())
+    with files(__package__).joinpath("literature.csv").open() as file:
+        return pd.read_csv(file)
 
 
 def find_method(name: str, backbone: str, dataset: str) -> PublishedMethod | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from lopgpn_exp.benchmark import BenchmarkOptions
 from lopgpn_exp.benchmark.protocols import PROTOCOLS
 from lopgpn_exp.commands.dispatch import FAILED, CommandResult
-from lopgpn_exp.commands.names_option import parse_names, parse_number
+from lopgpn_exp.commands.shared import parse_names, parse_number
 from lopgpn_exp.errors import InputError
 
 DESCRIPTION = "Compare all methods under one protocol: leaderboard, figures, and an audit against published values."

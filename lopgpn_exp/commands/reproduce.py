@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lopgpn_exp.commands.dispatch import FAILED, CommandResult
-from lopgpn_exp.commands.names_option import parse_names, parse_number
+from lopgpn_exp.commands.shared import parse_names, parse_number
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.paper import ReproductionOptions
 from lopgpn_exp.report.names import DATASET_NAMES, MODEL_NAMES

@@ -1,14 +1,15 @@
-"""Arguments that several commands share: the run, the graph it is applied to, and the limits of trust."""
+"""Arguments that several commands share: the run, its graph, the limits of trust, lists of names and numbers."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lopgpn_exp.errors import InputError, check_parameter, printable
+from lopgpn_exp.errors import InputError, check_parameter, nearest, printable
 from lopgpn_exp.runs.query import ReadTags, find_run
 from lopgpn_exp.tracking import read_tags
 
@@ -179,3 +180,25 @@ def _in_terms_of_options(error: InputError) -> InputError:
     )
     hints["memory_limit_gib"] = "use fewer nodes, or a machine with more memory"
     return error.with_hint(error.hint or hints.get(error.parameter, ""))
+
+
+def parse_names(text: str, valid_names: Collection[str], option: str) -> tuple[str, ...]:
+    """Return the names of a list separated by commas, in the order of `valid_names`; `all` stands for all of them."""
+    if text == "all":
+        return tuple(valid_names)
+    names, expected = text.replace(",", " ").split(), "some of " + ", ".join(valid_names)
+    for name in names:
+        if name not in valid_names:
+            close = nearest(name, valid_names)
+            raise InputError(
+                f"{option} contains {name!r}", expected=expected, hint=f"{option} {close}" if close else ""
+            )
+    if not names:
+        raise InputError(f"{option} is empty", expected=expected, hint=f"{option} {next(iter(valid_names))}")
+    return tuple(name for name in valid_names if name in names)
+
+
+def parse_number(text: str, option: str, largest: int) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= largest:
+        raise InputError(f"{option} is {text!r}", expected=f"a whole number from 1 to {largest}", hint=f"{option} 2")
+    return int(text)

@@ -5,8 +5,10 @@ import sys
 
 import pytest
 
+from lopgpn_exp.benchmark.benchmark_report import write_benchmark_report
 from lopgpn_exp.report.names import MODEL_COLORS, MODEL_NAMES, measure_color, measure_name
 from tests.browser.conftest import MODELS, environment, until
+from tests.support import ROOT
 
 LINES = """
 return [...document.querySelectorAll(`svg[data-chart="${arguments[0]}"]`)].map(svg =>
@@ -83,3 +85,58 @@ def test_pages_follow_the_colour_scheme(page, store, scheme, light):
     open_page(page, folder / "page.html")
     channels = [int(part) for part in page.execute_script(BACKGROUND).strip("rgba()").split(",")[:3]]
     assert (min(channels) > 200) if light else (max(channels) < 60)
+
+
+@pytest.fixture(scope="session")
+def leaderboard(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("leaderboard")
+    write_benchmark_report(folder, runs_file=ROOT / "outputs" / "benchmark" / "runs.parquet", figures=False)
+    return folder / "leaderboard.html"
+
+
+def choose(page, name: str, value: str) -> None:
+    page.execute_script(
+        "const box = document.querySelector(`select[name=${arguments[0]}]`); box.value = arguments[1];"
+        "box.dispatchEvent(new Event('change'))",
+        *(name, value),
+    )
+
+
+def column(page, index: int) -> list[float]:
+    """Return the values of a column of the leaderboard, in the order of its rows."""
+    rows = "[...document.querySelectorAll('table.board tbody tr')]"
+    cells = page.execute_script(f"return {rows}.map(row => row.children[arguments[0]].innerText)", index)
+    return [float(cell.split()[0]) for cell in cells if cell != "-"]
+
+
+def test_leaderboard_is_sorted_and_filtered(page, leaderboard):
+    open_page(page, leaderboard)
+    choose(page, "task", "ood")
+    best_first = column(page, 1)
+    assert len(best_first) > 10
+    assert best_first == sorted(best_first, reverse=True)
+    page.execute_script("document.querySelectorAll('table.board th button')[1].click()")
+    assert column(page, 1) == sorted(best_first)
+    choose(page, "task", "calibration")
+    assert column(page, 1) == sorted(column(page, 1))  # small errors are good
+    choose(page, "family", "Energy")
+    names = page.execute_script(
+        "return [...document.querySelectorAll('th.model')].slice(1).map(e => e.innerText.trim())"
+    )
+    assert sorted(names) == ["GEBM", "GNNSafe"]
+
+
+def test_leaderboard_shows_how_a_value_is_reproduced(page, leaderboard):
+    open_page(page, leaderboard)
+    choose(page, "task", "ood")
+    choose(page, "dataset", "cora_ml")
+    choose(page, "metric", "ood/auroc")
+    heads = page.execute_script("return [...document.querySelectorAll('table.board th')].map(e => e.innerText)")
+    index = heads.index("OS-1")
+    page.execute_script(f"document.querySelector('table.board tbody tr').children[{index}].firstChild.click()")
+    text = page.execute_script("return document.querySelector('.details').innerText")
+    model = page.execute_script("return document.querySelector('tbody th.model').innerText.trim()")
+    assert text.startswith(f"{model}, CoraML, OS-1: AUC-ROC by ")
+    assert "dataset=cora_ml ood=os_1 -m" in text
+    assert "95 % interval" in text
+    assert page.execute_script("return document.querySelectorAll('td.best').length") >= 1

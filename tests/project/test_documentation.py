@@ -38,16 +38,18 @@ ERROR_PAGE = "docs/how/mistakes.md"  # every command on it is wrong
 # Pages that continue another one.
 PREREQUISITES = dict.fromkeys(("docs/how/predict.md", "docs/how/serve.md"), "docs/how/own-graph.md")
 GUARANTEES = "docs/how/guarantees.md"
-FULLY_TRAINED = (README, GUARANTEES)  # pages with claims that hold for a trained model
+FULLY_TRAINED = (README, GUARANTEES, "docs/tutorials/decision.md")  # pages with claims that hold for a trained model
 # Numbers in the output of these pages differ between processors.
 TRAINING_DECIDES = (README, GUARANTEES, "docs/tutorials/first-run.md", "docs/tutorials/decision.md")
 # Commands that are only parsed here, with the test that runs them.
-NOT_EXECUTED = {"ui": "test_ui_command.py", "reproduce": "test_reproduce_command.py"}
+NOT_EXECUTED = {name: f"test_{name}_command.py" for name in ("ui", "reproduce", "benchmark")}
 # Targets of make that .ci/run does not call, with the test or the target that covers them.
 MAKE_TARGETS = {
     "setup": "make test",
     "reproduce-tables": "test_reproduce_command.py",
     "report": "test_reproduce_command.py",
+    "benchmark": "test_benchmark_command.py",
+    "benchmark-report": "test_benchmark_command.py",
 }
 WRITING_OPTIONS = ("--output", "--export", "--html", "--csv", "--picture", "--pack")
 FENCE = re.compile(r'^( *)```(\w+)(?: title="(.+?)")?\n(.*?)^\1```$', re.M | re.S)

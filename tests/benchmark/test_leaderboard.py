@@ -1,0 +1,129 @@
+"""The leaderboard: means, ranks, ties, and how often methods win."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ttest_rel
+
+from lopgpn_exp.benchmark.leaderboard import (
+    ALL_DATASETS,
+    MEAN_SCENARIO,
+    build_leaderboard,
+    compute_win_rates,
+    find_tied,
+    summarise_method_costs,
+)
+from lopgpn_exp.benchmark.tasks import TASKS, find_task_metric, find_tasks
+from lopgpn_exp.evaluation.metrics import LOWER_IS_BETTER
+from tests.support.benchmark_runs import benchmark_rows
+
+ACCURACY = {"gcn": [0.8, 0.82, 0.84], "gat": [0.7, 0.71, 0.75], "mlp": [0.6, 0.5, 0.4]}
+
+
+def select(board: pd.DataFrame, **keys: str) -> pd.DataFrame:
+    return board[(board[list(keys)] == pd.Series(keys)).all(axis=1)].set_index("model")
+
+
+def test_means_errors_and_ranks_are_those_of_the_splits():
+    rows = select(build_leaderboard(benchmark_rows(ACCURACY, metric="test/accuracy")), task="accuracy")
+    assert rows["mean"].to_dict() == pytest.approx({"gcn": 0.82, "gat": 0.72, "mlp": 0.5})
+    assert rows.at["gcn", "se"] == pytest.approx(np.std(ACCURACY["gcn"], ddof=1) / 3**0.5)
+    assert rows["rank"].to_dict() == {"gcn": 1, "gat": 2, "mlp": 3}
+    assert (rows["runs"] == 3).all()
+    assert rows.at["gcn", "high"] - rows.at["gcn", "mean"] == pytest.approx(4.302653 * rows.at["gcn", "se"])  # t(2)
+
+
+def test_small_errors_are_good():
+    rows = select(build_leaderboard(benchmark_rows(ACCURACY, metric="test/ece")), metric="test/ece")
+    assert rows["rank"].to_dict() == {"mlp": 1, "gat": 2, "gcn": 3}
+
+
+def test_directions_agree_with_those_of_all_other_tables():
+    for task in TASKS:
+        for metric in task.metrics:
+            assert metric.is_lower_better == (metric.path in LOWER_IS_BETTER), metric.path
+
+
+def test_initialisations_of_a_split_are_averaged_first():
+    runs = benchmark_rows({"gcn": [0.8, 0.6]}, metric="test/accuracy")
+    again = runs[runs["split"] == 0].assign(init=1, **{"test/accuracy": 0.4})
+    row = select(build_leaderboard(pd.concat([runs, again])), task="accuracy").loc["gcn"]
+    assert (row["mean"], row["runs"], row["splits"]) == (pytest.approx(0.6), 3, 2)
+
+
+def test_a_method_is_scored_by_the_measure_that_it_declares():
+    first = benchmark_rows({"gcn": [0.9, 0.9]}, metric="ood/auroc/eu", scenario="os_1")
+    second = benchmark_rows(
+        {"gat": [0.7, 0.7]}, metric="ood/auroc/tu", scenario="os_1", declared={"epistemic": "tu", "total": "tu"}
+    ).assign(**{"ood/auroc/eu": 1.0}, aleatoric="")
+    rows = select(build_leaderboard(pd.concat([first, second])), metric="ood/auroc", scenario="os_1")
+    assert rows["measure"].to_dict() == {"gcn": "eu", "gat": "tu"}
+    assert rows.at["gat", "mean"] == pytest.approx(0.7)  # its other measure would have won
+    assert rows["rank"].to_dict() == {"gcn": 1, "gat": 2}
+
+
+def test_ties_follow_from_paired_t_tests_with_holms_correction():
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({f"m{k}": rng.normal(0.8 - 0.01 * k, 0.015, 8) for k in range(9)})
+    best = str(table.mean().idxmax())
+    p_values = {name: ttest_rel(table[name], table[best]).pvalue for name in table.columns.drop(best)}
+    expected = {best}
+    for rank, name in enumerate(sorted(p_values, key=p_values.__getitem__)):  # Holm's procedure, as in a textbook
+        if p_values[name] * (len(p_values) - rank) >= 0.05:
+            expected |= set(sorted(p_values, key=p_values.__getitem__)[rank:])
+            break
+    assert find_tied(table, is_lower_better=False) == expected
+    assert 1 < len(expected) < 9
+
+
+def test_without_a_second_split_nothing_is_tied():
+    assert find_tied(pd.DataFrame({"a": [0.8], "b": [0.79]}), is_lower_better=False) == {"a"}
+
+
+def test_scenarios_are_averaged_on_splits_that_have_all_of_them():
+    parts = [
+        benchmark_rows({"gcn": [0.9, 0.7]}, metric="ood/auroc/eu", scenario="os_1"),
+        benchmark_rows({"gcn": [0.5]}, metric="ood/auroc/eu", scenario="os_2"),
+    ]
+    row = select(build_leaderboard(pd.concat(parts)), scenario=MEAN_SCENARIO, metric="ood/auroc").loc["gcn"]
+    assert (row["mean"], row["splits"]) == (pytest.approx(0.7), 1)
+
+
+def test_the_mean_over_datasets_needs_all_of_them():
+    parts = [
+        benchmark_rows({"gcn": [0.8, 0.6], "gat": [0.9, 0.9]}, metric="test/accuracy", dataset="cora_ml"),
+        benchmark_rows({"gcn": [0.6, 0.6]}, metric="test/accuracy", dataset="citeseer"),
+    ]
+    rows = select(build_leaderboard(pd.concat(parts)), dataset=ALL_DATASETS, task="accuracy")
+    assert list(rows.index) == ["gcn"]
+    assert rows.at["gcn", "mean"] == pytest.approx(0.65)
+    assert rows.at["gcn", "se"] == pytest.approx(0.05)  # over datasets
+
+
+def test_win_rates_count_splits_and_half_of_the_ties():
+    runs = benchmark_rows({"a": [0.9, 0.5], "b": [0.8, 0.5], "c": [0.1, 0.9]}, metric="test/accuracy")
+    metric = find_task_metric("test/accuracy")
+    rates = compute_win_rates(runs, metric, protocol="per_class_20", scenarios=["none"])["cora_ml"]
+    # a beats b once and ties once (0.75), and beats c once (0.5).
+    assert rates.to_dict() == pytest.approx({"a": 0.625, "b": 0.375, "c": 0.5})
+
+
+def test_costs_are_medians_of_clean_runs():
+    runs = benchmark_rows({"gcn": [0.8, 0.8, 0.8]}, metric="test/accuracy")
+    runs["cpu_seconds/train"] = [1.0, 2.0, 30.0]
+    costs = summarise_method_costs(runs).set_index("model").loc["gcn"]
+    assert (costs["train"], costs["predict"], costs["memory"]) == (2.0, 0.1, 500.0)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "tasks"),
+    [
+        ("none", ["accuracy", "calibration", "misclassification", "rejection"]),
+        ("os_3", ["ood"]),
+        ("near_features", ["ood"]),
+        ("dice-0.1", ["shift"]),
+        ("popularity", ["shift"]),
+    ],
+)
+def test_tasks_of_scenarios(scenario, tasks):
+    assert [task.name for task in find_tasks(scenario)] == tasks
