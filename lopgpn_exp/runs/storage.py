@@ -56,9 +56,11 @@ def unwritable(folder: Path, error: OSError) -> InputError:
 
 
 def create_output_dir(folder: Path) -> None:
-    """Create an output folder, if there is none yet; raise an InputError if that is not possible."""
+    """Create an output folder, if there is none yet; raise an InputError if nothing can be written to it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise unwritable(folder, error) from None
 

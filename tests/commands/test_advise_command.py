@@ -99,6 +99,16 @@ def test_a_budget_too_small_for_any_method(command, tmp_path):
     assert "try:      --minutes 1" in err
 
 
+def test_a_folder_that_cannot_be_written_is_one_message_before_any_training(command, tmp_path, monkeypatch):
+    write_tables(tmp_path)
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    code, out, err = command("advise", ".", *METHODS, "--output-dir", "results")
+    assert code == 2
+    assert "results cannot be written (Permission denied)" in err
+    assert "try:      --output-dir FOLDER" in err
+    assert "Comparing" not in out
+
+
 LABELS = {"none": "", "one": "oak", "few": ["oak", "ash"] * 12}
 
 
