@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.table import Table
 from rich.text import Text
 
 from lopgpn_exp.evaluation.acceptance import AcceptanceRule
 from lopgpn_exp.evaluation.graph_change import FlagShare, GraphChange
 from lopgpn_exp.evaluation.promise_scores import MeasuredShare, SetScore
-from lopgpn_exp.report.console import new_table
+from lopgpn_exp.report.console import Table, new_table
 from lopgpn_exp.report.names import measure_name
 
 if TYPE_CHECKING:  # needs torch

@@ -137,7 +137,7 @@ def check_table_file(path: Path) -> None:
     if path.suffix not in TABLE_SUFFIXES:
         raise InputError(f"{path} is not a table file", expected="a name that ends in .csv or .parquet")
     if not path.parent.is_dir():
-        raise InputError(f"{path} cannot be written: there is no folder {path.parent}", expected="an existing folder")
+        raise InputError(f"{path} cannot be written (there is no folder {path.parent})", expected="an existing folder")
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -160,7 +160,7 @@ def test_files_of_the_same_dataset_with_other_content_are_labelled(command, tmp_
         (["--unknown", "1"], "unknown is 1", "--unknown 0.05"),
         (["--epistemic", "eu_sp"], "epistemic is 'eu_sp'", "--epistemic eu_so"),
         (["--graph", "no.pt"], "there is no file", "--graph FILE"),
-        (["--output", "no/folder/out.csv"], "cannot be written: there is no folder no/folder", ""),
+        (["--output", "no/folder/out.csv"], "cannot be written (there is no folder no/folder)", ""),
         (["--coverage", "1"], "coverage is 1", "--coverage 0.9"),
         (["--coverage", "nan"], "coverage is nan", "--coverage 0.9"),
         (["--coverage", "0.99"], "need more than the 48 nodes for validation", "--coverage 0.979"),
