@@ -37,9 +37,10 @@ def choose_from_outcomes(outcomes: Sequence[Outcome], *, minutes: float) -> Choi
         return choose_method(methods)
     failed = [outcome.attempt for outcome in outcomes if outcome.attempt is not None and outcome.attempt.error]
     if failed:
+        details = failed[0].job.folder / "error.txt"  # not there if the disk is full
         raise InputError(
             f"no method could be trained: {_first_line(failed[0].error)}",
-            expected=f"at least one; the details are in {failed[0].job.folder / 'error.txt'}",
+            expected="at least one" + (f"; the details are in {details}" if details.is_file() else ""),
         )
     raise InputError(
         f"no method finished within {minutes:g} minutes",

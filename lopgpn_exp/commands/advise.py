@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
 import shlex
 import sys
 import time
@@ -16,6 +15,7 @@ from lopgpn_exp.commands.dispatch import DEFAULT_OUTPUT_DIR, PROGRAM, CommandRes
 from lopgpn_exp.commands.overrides import quote_overrides
 from lopgpn_exp.commands.shared import print_line
 from lopgpn_exp.errors import InputError
+from lopgpn_exp.runs.storage import create_output_dir
 
 if TYPE_CHECKING:
     from lopgpn_exp.advice.trials import Outcome, Trial
@@ -34,6 +34,7 @@ The same command continues where it was stopped; more --minutes add the methods 
 GROUPS = ("dataset.", "split.", "trainer.")  # of overrides that the comparison and the recommended command share
 OWN_KEYS = ("dataset.path", "dataset.edges", "split.index", "split.count")
 SURVEY_LOG = "lopgpn_exp.data.files.reader"
+MAX_MINUTES = 60 * 24 * 365  # the timer of the operating system has a limit, too
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> CommandResult:
     start = time.monotonic()
-    if not 0 < options.minutes < math.inf:
-        raise InputError(f"--minutes is {options.minutes:g}", expected="a number above 0", hint="--minutes 5")
+    if not 0 < options.minutes <= MAX_MINUTES:
+        expected = f"a number above 0, at most {MAX_MINUTES:,}"
+        raise InputError(f"--minutes is {options.minutes:g}", expected=expected, hint="--minutes 5")
+    methods = _split_names(options.methods)
     overrides = _check_overrides(options.overrides)
 
     # Deferred imports: --help and wrong options need no torch.
@@ -56,13 +59,14 @@ def execute(options: argparse.Namespace) -> CommandResult:
     from lopgpn_exp.advice.trials import plan_trials
     from lopgpn_exp.report.choice_report import print_choice
 
-    candidates = select_candidates(options.methods and options.methods.split(","))
+    candidates = select_candidates(methods)
     values: dict[str, Any] = {"dataset.path": options.graph, "dataset.edges": options.edges}
     try:
         with _print_survey():
             trials, graph = plan_trials(candidates, overrides, values | {"output_dir": str(options.output_dir)})
     except InputError as error:
         raise _in_terms_of_options(error) from None
+    create_output_dir(options.output_dir)
     names = ", ".join(candidate.name for candidate in candidates)
     print_line(f"\nComparing {names} on validation nodes, for at most {options.minutes:g} minutes")
     outcomes = _run(trials, deadline=start + 60 * options.minutes)
@@ -75,6 +79,16 @@ def execute(options: argparse.Namespace) -> CommandResult:
     print_line(f"\n{time.monotonic() - start:.0f} s in total")
     written = write_advice(report, outcomes, options.output_dir)
     return CommandResult(written, [["run", *words], ["predict", f"{choice.winner}-{_dataset_name(overrides)}-s0"]])
+
+
+def _split_names(text: str | None) -> list[str] | None:
+    """Return the names in a list that is separated by commas; None if there is no list."""
+    if text is None:
+        return None
+    names = text.replace(",", " ").split()
+    if not names:
+        raise InputError("--methods is empty", expected="names of models", hint="--methods mlp,gcn")
+    return names
 
 
 def _check_overrides(words: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from lopgpn_exp.commands.shared import add_uri_option, print_note, tag_reader
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.runs.query import select_runs
 from lopgpn_exp.runs.skipped_runs import SkippedRuns
-from lopgpn_exp.runs.storage import atomic_write, check_table_suffix, write_table
+from lopgpn_exp.runs.storage import atomic_write, check_table_file, write_table
 
 DESCRIPTION = "Compare runs or sweeps: every selection against the first, per dataset and scenario."
 EXAMPLES = """a selection is one of
@@ -49,7 +49,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
             hint=shlex.join(["lopgpn_exp", "compare", options.runs[0], "model=lop_gpn"]),
         )
     if options.export is not None:
-        check_table_suffix(options.export)
+        check_table_file(options.export)
     selections = select_runs(options.runs, options.output_dir, read_tags=tag_reader(options))
     damaged = {run_id: error for selection in selections for run_id, error in selection.damaged.items()}
     print_note(SkippedRuns(damaged).describe())

@@ -23,7 +23,7 @@ from lopgpn_exp.commands.shared import (
     read_graph,
 )
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.runs.storage import check_table_suffix, write_table
+from lopgpn_exp.runs.storage import check_table_file, write_table
 
 if TYPE_CHECKING:
     from lopgpn_exp.evaluation.acceptance import AcceptanceRule
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> CommandResult:
-    check_table_suffix(options.output)
+    check_table_file(options.output)
     check_promise_options(options)
     if options.fail_above is not None and options.graph is None:
         raise InputError(

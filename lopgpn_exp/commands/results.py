@@ -11,7 +11,7 @@ from lopgpn_exp.commands.shared import print_note
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.runs.archive import DEFAULT_LIMIT_GIB, pack_runs, unpack_runs
 from lopgpn_exp.runs.query import FILTER_COLUMNS
-from lopgpn_exp.runs.storage import check_table_suffix, write_table
+from lopgpn_exp.runs.storage import check_table_file, write_table
 
 DESCRIPTION = "Show, export, pack or unpack finished runs."
 EXAMPLES = """examples:
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> CommandResult:
     if options.export is not None:
-        check_table_suffix(options.export)
+        check_table_file(options.export)
     if options.unpack is not None:
         num_new, num_existing = unpack_runs(options.unpack, options.output_dir, limit_gib=options.max_gib)
         sys.stdout.write(f"{num_new} runs extracted, {num_existing} were there already\n")

@@ -22,7 +22,7 @@ from lopgpn_exp.commands.shared import (
     read_graph,
 )
 from lopgpn_exp.errors import InputError, check_parameter
-from lopgpn_exp.runs.storage import check_table_suffix, write_table
+from lopgpn_exp.runs.storage import check_table_file, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> CommandResult:
     if options.export is not None:
-        check_table_suffix(options.export)
+        check_table_file(options.export)
     check_promise_options(options)
     check_parameter("keep", options.keep, 0 < options.keep <= 1, expected="more than 0, at most 1", suggestion=0.8)
     check_parameter("risk", options.risk, 0 <= options.risk <= 1, expected="from 0 to 1", suggestion=0.05)
@@ -131,6 +131,7 @@ def _apply(
 def _print_sets(console: Console, sets: RunSets, scored: pd.DataFrame) -> None:
     """Print the coverage of the prediction sets, measured on labelled nodes."""
     from lopgpn_exp.evaluation.promise_scores import score_sets
+    from lopgpn_exp.report.console import print_table
     from lopgpn_exp.report.guarantee_report import describe_calibration, describe_set_scores, render_set_scores
 
     is_in_set = sets.posterior.prediction_sets
@@ -144,6 +145,6 @@ def _print_sets(console: Console, sets: RunSets, scored: pd.DataFrame) -> None:
         num_calibration=calibration.num_calibration,
     )
     console.print(f"\n{describe_calibration(calibration, is_new_graph=sets.is_new_graph)}", style="bold")
-    console.print(render_set_scores(scores))
+    print_table(render_set_scores(scores))
     if warning := describe_set_scores(scores):
         console.print(warning, style="yellow")

@@ -20,7 +20,7 @@ from lopgpn_exp.config.compose import compose_config
 from lopgpn_exp.config.credentials import hide_in_text
 from lopgpn_exp.config.plan import plan_run
 from lopgpn_exp.errors import InputError, printable
-from lopgpn_exp.runs.storage import unwritable
+from lopgpn_exp.runs.storage import create_output_dir
 from lopgpn_exp.seeds import derive_seed
 
 DESCRIPTION = "Search config values on the validation nodes; test nodes are never looked at."
@@ -60,10 +60,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
 
     code_hashes = _hash_models(fixed, searched, options)
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # its message on a failed trial does not say why
-    try:
-        options.output_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(options.output_dir, error) from None
+    create_output_dir(options.output_dir)
     study = optuna.create_study(
         storage=f"sqlite:///{options.output_dir / 'tune.db'}",
         study_name=options.study or hide_in_text(" ".join([options.metric, *sorted(options.overrides), *code_hashes])),

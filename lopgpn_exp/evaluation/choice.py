@@ -66,8 +66,12 @@ class MethodScores:
     peak_mb: float
 
     def estimate(self, criterion: str) -> Estimate:
-        """Return the mean over halves. Their nodes are different, so the squares of their errors add up."""
-        return _combine([scores[criterion] for scores in self.halves.values()])
+        """Return the mean over halves. Their nodes are different, so the squares of their errors add up.
+
+        All scores are shares: the part of a normal interval that is outside of 0 to 1 is cut off.
+        """
+        estimate = _combine([scores[criterion] for scores in self.halves.values()])
+        return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
     def compare(self, other: MethodScores, criterion: str) -> Estimate:
         """Return the difference `self - other` on the halves that both have, paired by node."""

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.table import Table
 from rich.text import Text
 
 from lopgpn_exp.evaluation.acceptance import AcceptanceRule
 from lopgpn_exp.evaluation.graph_change import FlagShare, GraphChange
 from lopgpn_exp.evaluation.promise_scores import MeasuredShare, SetScore
-from lopgpn_exp.report.console import new_table
+from lopgpn_exp.report.console import Table, new_table
 from lopgpn_exp.report.names import measure_name
 
 if TYPE_CHECKING:  # needs torch
     from lopgpn_exp.posthoc.coverage_sets import CalibratedSets
 
 CHANGED = (
-    "The graph has changed since the run was made: the promise holds only as far as its nodes are like the run's "
-    "validation nodes (exchangeable). If some new nodes have labels, score --graph measures it."
+    "For a new version of the graph, the promise holds only as far as its nodes are like the run's validation nodes "
+    "(exchangeable). If some new nodes have labels, score --graph measures it."
 )
 
 

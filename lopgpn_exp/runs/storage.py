@@ -55,6 +55,16 @@ def unwritable(folder: Path, error: OSError) -> InputError:
     )
 
 
+def create_output_dir(folder: Path) -> None:
+    """Create an output folder, if there is none yet; raise an InputError if nothing can be written to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise unwritable(folder, error) from None
+
+
 @contextmanager
 def lock(output_dir: Path, name: str, *, timeout: float = -1) -> Iterator[None]:
     """Hold a lock in an output folder: a second process that wants the same one waits until it is released.
@@ -122,10 +132,12 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
     table.assign(**texts).rename(columns=_neutralise).to_csv(path, index=False)
 
 
-def check_table_suffix(path: Path) -> None:
-    """Check, before anything is computed, that the suffix of a file is one that `write_table` knows."""
+def check_table_file(path: Path) -> None:
+    """Check, before anything is computed, that `write_table` knows the suffix of a file, and that its folder exists."""
     if path.suffix not in TABLE_SUFFIXES:
         raise InputError(f"{path} is not a table file", expected="a name that ends in .csv or .parquet")
+    if not path.parent.is_dir():
+        raise InputError(f"{path} cannot be written (there is no folder {path.parent})", expected="an existing folder")
 
 
 def link_or_copy(source: Path, target: Path) -> None:

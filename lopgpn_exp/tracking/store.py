@@ -132,7 +132,7 @@ def report_store_errors(uri: str) -> Iterator[None]:
 
 def describe_error(error: Exception, uri: str) -> str:
     """Return the first line of an error, without credentials; with the type of one that may be a bug."""
-    reason = next(iter(str(_root_cause(error)).splitlines()), "")
+    reason = next(iter(str(_root_cause(error)).strip().splitlines()), "")
     if not reason or not isinstance(error, _store_errors()):
         reason = f"{type(error).__name__}: {reason}"
     return hide_in_text(reason, uri)[:200]

@@ -15,7 +15,7 @@ from lopgpn_exp.runs.table import read_results
 from tests.support.html_pages import Reader, charts
 from tests.support.tables import write_tables
 
-METHODS = ["--methods", "mlp,gcn"]
+METHODS = ["--methods", "gcn, mlp"]  # the order is that of the list of methods
 FEW_EPOCHS = ["trainer.max_epochs=30"]
 TIMES = ("seconds", "peak_rss_mb")
 
@@ -99,6 +99,16 @@ def test_a_budget_too_small_for_any_method(command, tmp_path):
     assert "try:      --minutes 1" in err
 
 
+def test_a_folder_that_cannot_be_written_is_one_message_before_any_training(command, tmp_path, monkeypatch):
+    write_tables(tmp_path)
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    code, out, err = command("advise", ".", *METHODS, "--output-dir", "results")
+    assert code == 2
+    assert "results cannot be written (Permission denied)" in err
+    assert "try:      --output-dir FOLDER" in err
+    assert "Comparing" not in out
+
+
 LABELS = {"none": "", "one": "oak", "few": ["oak", "ash"] * 12}
 
 
@@ -114,7 +124,11 @@ LABELS = {"none": "", "one": "oak", "few": ["oak", "ash"] * 12}
         ([".", "--minutes", "-1"], "--minutes is -1"),
         ([".", "--minutes", "nan"], "--minutes is nan"),
         ([".", "--minutes", "soon"], "invalid float value: 'soon'"),
+        ([".", "--minutes", "1e300"], "--minutes is 1e+300\n  expected: a number above 0, at most 525,600"),
         ([".", "--methods", "gnc"], "try:      --methods gcn"),
+        ([".", "--methods", ""], "--methods is empty\n  expected: names of models\n  try:      --methods mlp,gcn"),
+        ([".", "--methods", " , "], "--methods is empty"),
+        ([".", "--output-dir", "nodes.csv/x"], "nodes.csv/x cannot be written (Not a directory)"),
         ([".", "model=gcn"], "'model=gcn' cannot be set here"),
         ([".", "dataset.path=x"], "'dataset.path=x' cannot be set here"),
         ([".", "dataset.label_column=kind"], "there is no column 'kind'"),

@@ -74,6 +74,21 @@ def test_intervals_of_accuracy_and_of_differences_are_the_analytic_ones():
     assert first.means == {"test/nll": 1.0, "test/brier": 0.2}
 
 
+def test_the_interval_of_a_share_stays_within_0_and_1():
+    """One error in 400 nodes: the normal interval of the accuracy would end at 100.1 %."""
+    correct = np.arange(NUM_NODES) > 0
+    run = make_run(0, correct, confidence=np.full(NUM_NODES, 0.9975), uncertainty=np.zeros(NUM_NODES))
+    method = score_method("a", {0: run}, declared_total="tu", uses_edges=True)
+    accuracy, ece = method.estimate(ACCURACY), method.estimate(CALIBRATION)
+    assert accuracy.value == pytest.approx(0.9975)
+    assert accuracy.high == 1.0
+    assert ece.low == 0.0
+    perfect = score_method(
+        "b", {0: make_run(0, correct | True, correct * 1.0, correct * 1.0)}, declared_total="tu", uses_edges=True
+    )
+    assert perfect.compare(method, ACCURACY).high > 0.0025  # a difference keeps its whole interval
+
+
 def test_methods_are_compared_on_the_halves_that_both_have():
     both, one = make_method("a", seed=1), make_method("b", seed=2, halves=(1,))
     expected = both.halves[1][ACCURACY].value - one.halves[1][ACCURACY].value

@@ -104,6 +104,10 @@ class Reader:
                 for line in block.text.splitlines():
                     if words := shlex.split(line.replace("$SLURM_ARRAY_TASK_ID", "4"), comments=True):
                         self.run_command(words)
+            elif block.language == "console":  # a command that is wrong, and its message
+                line, _, message = block.text.removeprefix("$ ").partition("\n")
+                self.run_command(shlex.split(line), expected_code=2)
+                self.check_output(message)
             elif block.language == "text":
                 self.check_output(block.text)
 
@@ -115,7 +119,7 @@ class Reader:
         written = {path for path in written if path.name != "registered_model_meta"}  # of MLflow, when it loads a model
         assert "to_csv" in code or not written, "Python snippets write nothing to disk"
 
-    def run_command(self, words: list[str]) -> None:
+    def run_command(self, words: list[str], *, expected_code: int = 0) -> None:
         if words[0] == "pip" or (words[0] == "make" and words[1] != "run"):
             return  # see the tests of these commands below
         if words[1:3] == ["mlflow", "models"]:  # test_register_command.py starts the server
@@ -134,7 +138,7 @@ class Reader:
             typed = [word for word in typed if word != "tracking=none"]
         code, out, err = self.command(*typed)
         self.output = self.outputs[shlex.join(arguments)] = out + err
-        assert code == (2 if self.page == ERROR_PAGE else 0), f"{shlex.join(words)}\n{self.output}"
+        assert code == (2 if self.page == ERROR_PAGE else expected_code), f"{shlex.join(words)}\n{self.output}"
         assert self.output
         if code == 0:
             self.check_files(typed)

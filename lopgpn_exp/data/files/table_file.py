@@ -168,7 +168,7 @@ def read_ids(table: pa.Table, name: str) -> pa.Array:
         is_blank |= pc.equal(column.fill_null(""), "").to_numpy(zero_copy_only=False)
     if is_blank.any():
         row = int(np.flatnonzero(is_blank)[0])
-        raise InputError(f"the {name} in row {row + 1} is blank", expected=f"a {name} in each row")
+        raise InputError(f"the {name} in row {row + 1} is blank", expected="a value in each row of this column")
     return column
 
 
