@@ -20,6 +20,10 @@ from lopgpn_exp.report.names import NO_VALUE, dataset_name, model_name
 def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
     """Print the first metric of each task for all methods, in the order of OOD detection, and what the audit found."""
     board = report.board[report.board["protocol"] == protocol]
+    if board.empty:
+        stored = " and ".join(name for name in PROTOCOLS if (report.board["protocol"] == name).any())
+        Console().print(f"There are no runs of the protocol {protocol}, only of {stored}.")
+        return
     datasets = set(board["dataset"])
     place = ALL_DATASETS if ALL_DATASETS in datasets else min(datasets)
     title = "all datasets" if place == ALL_DATASETS else dataset_name(place)

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from lopgpn_exp.benchmark.tasks import TaskMetric, find_task_metric, find_tasks
+from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation.statistics import CLEAN, TIED_ABOVE, adjust_holm, paired_t_test
 
 CELL = ["protocol", "dataset", "scenario", "task", "metric"]  # where methods are compared with each other
@@ -29,6 +30,11 @@ def build_leaderboard(runs: pd.DataFrame) -> pd.DataFrame:
     latter is over datasets, and only methods with runs on all of them have it.
     """
     scored = score_tasks(runs.reset_index(drop=True))
+    if scored.empty:
+        raise InputError(
+            "no run has a metric of the benchmark",
+            expected="runs with test/accuracy, or with ood/auroc of the measure that their method declares",
+        )
     by_split = scored.groupby([*CELL, "model", "split"])["value"].mean()
     by_split = pd.concat([by_split, _average_scenarios(by_split)])
     counts = _count_runs(scored)
