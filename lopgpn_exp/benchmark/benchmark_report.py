@@ -9,10 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from lopgpn_exp.benchmark.benchmark_audit import DIFFERS, WITHIN_NOISE, audit_benchmark, count_verdicts
+from lopgpn_exp.benchmark.benchmark_audit import (
+    DIFFERS,
+    WITHIN_NOISE,
+    audit_benchmark,
+    count_verdicts,
+    select_compared,
+)
 from lopgpn_exp.benchmark.benchmark_runs import load_benchmark
 from lopgpn_exp.benchmark.findings import describe_missing, describe_results
-from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, COLUMNS, build_leaderboard
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, COLUMNS, build_leaderboard, select_summaries
 from lopgpn_exp.benchmark.leaderboard_figures import draw_costs, draw_win_rates
 from lopgpn_exp.benchmark.leaderboard_page import SUMMARY_NAMES, build_page
 from lopgpn_exp.benchmark.literature import FLAWS, RUNS
@@ -72,8 +78,8 @@ def _draw_pictures(board: pd.DataFrame, runs: pd.DataFrame, folder: Path, *, sav
         drawings = {
             f"wins_{protocol}": (
                 draw_win_rates(chosen, protocol),
-                f"{title}: how often a method beats another one on the same split. Diamonds: mean over datasets; dots: "
-                "datasets.",
+                f"{title}: how often a method beats another one on the same split. Dots: datasets; diamonds: the mean "
+                "over those that a method has runs on.",
             ),
         }
         if "cpu_seconds/train" in chosen and chosen["cpu_seconds/train"].notna().any():
@@ -91,13 +97,12 @@ def _tabulate(board: pd.DataFrame) -> Iterator[Block]:
     for protocol in [name for name in PROTOCOLS if (board["protocol"] == name).any()]:
         for task in TASKS:
             path = task.metrics[0].path
-            rows = board[(board["protocol"] == protocol) & (board["task"] == task.name) & (board["metric"] == path)]
+            is_shown = (board["protocol"] == protocol) & (board["task"] == task.name) & (board["metric"] == path)
+            rows = select_summaries(board[is_shown])
             if rows.empty:
                 continue
-            is_mean = rows["scenario"] == "mean"
-            rows = rows[is_mean | ~rows["dataset"].isin(set(rows.loc[is_mean, "dataset"]))]
             yield Heading(2, f"{PROTOCOLS[protocol].title}: {task.title} ({METRIC_NAMES[path]})")
-            yield Paragraph(f"{task.question} Best in bold; * not significantly worse.")
+            yield Paragraph(f"{task.question} Means ± standard errors; best in bold; * not significantly worse.")
             datasets = sort_names(rows["dataset"], (ALL_DATASETS, *PROTOCOLS[protocol].datasets))
             order = rows[rows["dataset"] == datasets[0]].sort_values(["rank", "model"])["model"]
             models = sort_names(rows["model"], order)
@@ -121,7 +126,7 @@ def _format_error(mean: float, error: float, digits: int = 1) -> str:
 def build_audit_document(audit: pd.DataFrame) -> Iterator[Block]:
     """Yield the audit: how many published values are within noise, the known flaws of the source, and every value."""
     yield Heading(1, "Audit of the benchmark")
-    compared = audit[audit["verdict"].isin([WITHIN_NOISE, DIFFERS])]
+    compared = select_compared(audit)
     within = int((compared["verdict"] == WITHIN_NOISE).sum())
     share = f" ({100 * within / len(compared):.0f} %)" if len(compared) else ""
     yield Paragraph(
@@ -141,6 +146,7 @@ def build_audit_document(audit: pd.DataFrame) -> Iterator[Block]:
     reasons = differing["reason"].value_counts()
     yield Bullets([f"{count} values: {reason}" for reason, count in reasons.items()] or ["none"])
     yield Heading(2, "Every compared value")
+    yield Paragraph("In percent, with standard errors.")
     yield Table(
         ["method", "published as", "dataset", "scenario", "metric", "ours", "published", "difference", "verdict"],
         [_value_row(value) for value in compared.to_dict("records")],

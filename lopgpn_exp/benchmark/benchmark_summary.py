@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from lopgpn_exp.benchmark.benchmark_audit import DIFFERS, WITHIN_NOISE
+from lopgpn_exp.benchmark.benchmark_audit import WITHIN_NOISE, select_compared
 from lopgpn_exp.benchmark.benchmark_report import BenchmarkReport
-from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, MEAN_SCENARIO
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, select_summaries
 from lopgpn_exp.benchmark.protocols import PROTOCOLS
 from lopgpn_exp.benchmark.tasks import TASKS
 from lopgpn_exp.evaluation.metrics import IN_NATS
@@ -39,7 +39,7 @@ def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
     console.print()
     print_table(table)
     console.print("\n* best, or not significantly worse than the best")
-    compared = report.audit[report.audit["verdict"].isin([WITHIN_NOISE, DIFFERS])]
+    compared = select_compared(report.audit)
     if len(compared):
         within = int((compared["verdict"] == WITHIN_NOISE).sum())
         console.print(f"{within:,} of {len(compared):,} published values are within noise of ours")
@@ -49,9 +49,7 @@ def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
 def _select(board: pd.DataFrame, task: str, metric: str, dataset: str) -> dict[str, dict[Any, Any]]:
     """Return the rows of a dataset by model: the mean over scenarios if there are several."""
     rows = board[(board["task"] == task) & (board["metric"] == metric) & (board["dataset"] == dataset)]
-    if (rows["scenario"] == MEAN_SCENARIO).any():
-        rows = rows[rows["scenario"] == MEAN_SCENARIO]
-    return {row["model"]: row for row in rows.to_dict("records")}
+    return {row["model"]: row for row in select_summaries(rows).to_dict("records")}
 
 
 def _format(row: Mapping[Any, Any] | None, metric: str) -> str:

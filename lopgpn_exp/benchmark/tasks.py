@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lopgpn_exp.evaluation.statistics import CLEAN
-from lopgpn_exp.report.names import METRIC_NAMES
 
 BUDGETS = ("random_edges", "dice")  # scenarios of changed edges; their budget follows the name
 STRUCTURAL = ("popularity", "locality", "density")
@@ -25,10 +23,6 @@ class TaskMetric:
     path: str
     role: str = ""
     is_lower_better: bool = False
-
-    @property
-    def title(self) -> str:
-        return METRIC_NAMES[self.path]
 
 
 @dataclass(frozen=True)
@@ -100,8 +94,4 @@ def find_tasks(scenario: str) -> list[Task]:
 
 def find_task_metric(path: str) -> TaskMetric:
     """Return the metric of a path; its direction and role are the same in all tasks."""
-    return next(metric for metric in all_metrics() if metric.path == path)
-
-
-def all_metrics() -> Iterable[TaskMetric]:
-    return (metric for task in TASKS for metric in task.metrics)
+    return next(metric for task in TASKS for metric in task.metrics if metric.path == path)
