@@ -109,5 +109,5 @@ def _check_values(runs: pd.DataFrame) -> None:
     if unknown := sorted(set(runs["protocol"]) - set(PROTOCOLS)):
         raise ValueError(f"there is no protocol {unknown[0]!r}")
     numbers = runs.select_dtypes("number")
-    if too_large := [column for column in numbers if (np.abs(numbers[column]) > MAX_NUMBER).any()]:
+    if too_large := [str(column) for column in numbers if (np.abs(numbers[column]) > MAX_NUMBER).any()]:
         raise ValueError(f"the column {too_large[0][:40]!r} has a number that is infinite or too large")

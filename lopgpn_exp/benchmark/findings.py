@@ -148,8 +148,8 @@ def _check_published_winners(audit: pd.DataFrame) -> Iterator[str]:
             winner, best = table["published"].idxmax(), table["ours"].idxmax()
             winners.append(winner)
             ranks.append(table["published"].corr(table["ours"], method="spearman"))
-            error = math.hypot(table.at[winner, "se"], table.at[best, "se"])
-            kept += table.at[best, "ours"] - table.at[winner, "ours"] <= 2 * error
+            ours, errors = table["ours"].to_dict(), table["se"].to_dict()
+            kept += ours[best] - ours[winner] <= 2 * math.hypot(errors[best], errors[winner])
         if winners:
             top = pd.Series(winners).value_counts()
             yield (

@@ -12,6 +12,7 @@ from lopgpn_exp.benchmark.benchmark_report import write_benchmark_report
 from lopgpn_exp.benchmark.benchmark_runs import load_benchmark, merge_rows, save_benchmark
 from lopgpn_exp.benchmark.leaderboard import COLUMNS
 from lopgpn_exp.benchmark.protocol_runs import compose_protocol, list_evaluations
+from lopgpn_exp.benchmark.run_benchmark import run_missing_cells
 from lopgpn_exp.config.compose import compose_config
 from lopgpn_exp.errors import InputError
 from tests.support import ROOT
@@ -187,3 +188,14 @@ def test_a_report_says_if_the_chosen_protocol_has_no_runs(command, tmp_path):
     code, out, err = command("benchmark", "--report")
     assert code == 0, err
     assert "There are no runs of the protocol per_class_20, only of paper." in " ".join(out.split())
+
+
+def test_an_interruption_before_the_first_run_is_not_hidden(real_data, monkeypatch, tmp_path):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("LOPGPN_DATA", str(real_data))
+    monkeypatch.setattr("lopgpn_exp.benchmark.run_benchmark.run_sweep", interrupt)
+    options = options_for("per_class_20", "cora_ml", "gkde", splits=1, output_dir=tmp_path / "outputs")
+    with pytest.raises(KeyboardInterrupt):
+        run_missing_cells(options)
