@@ -23,8 +23,7 @@ from lopgpn_exp.benchmark.leaderboard_figures import draw_costs, draw_win_rates
 from lopgpn_exp.benchmark.leaderboard_page import SUMMARY_NAMES, build_page
 from lopgpn_exp.benchmark.literature import FLAWS, RUNS
 from lopgpn_exp.benchmark.protocols import PROTOCOLS
-from lopgpn_exp.benchmark.tasks import TASKS
-from lopgpn_exp.evaluation.metrics import IN_NATS
+from lopgpn_exp.benchmark.tasks import TASKS, format_value
 from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Picture, Table, to_html, to_markdown
 from lopgpn_exp.report.figures import figure_to_svg, save_figure
 from lopgpn_exp.report.names import METRIC_NAMES, NO_VALUE, dataset_name, model_name, scenario_name, sort_names
@@ -114,13 +113,12 @@ def _tabulate(board: pd.DataFrame) -> Iterator[Block]:
 def _format_cell(row: Mapping[Any, Any] | None, metric: str) -> str:
     if row is None:
         return NO_VALUE
-    scale, digits = (1, 3) if metric in IN_NATS else (100, 1)
-    text = _format_error(scale * row["mean"], scale * row["se"], digits)
+    text = format_value(row["mean"], metric) + ("" if pd.isna(row["se"]) else f" ± {format_value(row['se'], metric)}")
     return f"**{text}**" if row["rank"] == 1 else f"{text} *" if row["tied_with_best"] else text
 
 
-def _format_error(mean: float, error: float, digits: int = 1) -> str:
-    return f"{mean:.{digits}f}" + ("" if pd.isna(error) else f" ± {error:.{digits}f}")
+def _format_error(mean: float, error: float) -> str:
+    return f"{mean:.1f}" + ("" if pd.isna(error) else f" ± {error:.1f}")
 
 
 def build_audit_document(audit: pd.DataFrame) -> Iterator[Block]:

@@ -11,8 +11,7 @@ from lopgpn_exp.benchmark.benchmark_audit import WITHIN_NOISE, select_compared
 from lopgpn_exp.benchmark.benchmark_report import BenchmarkReport
 from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, select_summaries
 from lopgpn_exp.benchmark.protocols import PROTOCOLS
-from lopgpn_exp.benchmark.tasks import TASKS
-from lopgpn_exp.evaluation.metrics import IN_NATS
+from lopgpn_exp.benchmark.tasks import TASKS, format_value
 from lopgpn_exp.report.console import Console, new_table, print_table
 from lopgpn_exp.report.names import NO_VALUE, dataset_name, model_name
 
@@ -55,5 +54,5 @@ def _select(board: pd.DataFrame, task: str, metric: str, dataset: str) -> dict[s
 def _format(row: Mapping[Any, Any] | None, metric: str) -> str:
     if row is None:
         return NO_VALUE
-    text = f"{row['mean']:.3f}" if metric in IN_NATS else f"{100 * row['mean']:.1f}"
+    text = format_value(row["mean"], metric)
     return f"{text} *" if row["tied_with_best"] else f"{text}  "

@@ -11,8 +11,7 @@ from lopgpn_exp.benchmark.benchmark_audit import WITHIN_NOISE, select_compared
 from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, MEAN_SCENARIO, select_summaries
 from lopgpn_exp.benchmark.literature import METHODS
 from lopgpn_exp.benchmark.protocols import PROTOCOLS
-from lopgpn_exp.benchmark.tasks import TASKS
-from lopgpn_exp.evaluation.metrics import IN_NATS
+from lopgpn_exp.benchmark.tasks import TASKS, format_value
 from lopgpn_exp.evaluation.statistics import paired_t_test
 from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Table
 from lopgpn_exp.report.names import METRIC_NAMES, dataset_name, model_name, scenario_name
@@ -73,7 +72,7 @@ def _describe_winners(board: pd.DataFrame) -> Iterator[str]:
         has_many = best["dataset"] == ALL_DATASETS
         place = f"mean over {best['splits']} datasets" if has_many else dataset_name(best["dataset"])
         first = rows.head(4).to_dict("records")
-        top = "; ".join(f"{model_name(row['model'])} {_format(row['mean'], metric)}" for row in first)
+        top = "; ".join(f"{model_name(row['model'])} {format_value(row['mean'], metric)}" for row in first)
         yield f"**{task.title}** ({METRIC_NAMES[metric]}, {place}): {top}. {_describe_ties(rows)}"
 
 
@@ -93,7 +92,7 @@ def _describe_place(board: pd.DataFrame) -> Iterator[str]:
         rows = _summary_rows(board, task.name, task.metrics[0].path)
         own = rows[rows["model"] == FOCUS]
         if len(own):
-            value = _format(own["mean"].iloc[0], task.metrics[0].path)
+            value = format_value(own["mean"].iloc[0], task.metrics[0].path)
             title = task.title if task.name == "ood" else task.title.lower()
             parts.append(f"{title} {own['rank'].iloc[0]} of {len(rows)} ({value})")
     if parts:
@@ -184,7 +183,3 @@ def describe_missing(board: pd.DataFrame) -> Sequence[str]:
                 parts.append(f"{dataset_name(str(dataset))} has {splits} of {protocol.splits} splits in {names}")
         lines.append(f"{protocol.title}: {'; '.join(parts) or 'complete'}.")
     return lines
-
-
-def _format(value: float, metric: str) -> str:
-    return f"{value:.3f}" if metric in IN_NATS else f"{100 * value:.1f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lopgpn_exp.evaluation.metrics import IN_NATS
 from lopgpn_exp.evaluation.statistics import CLEAN
 
 BUDGETS = ("random_edges", "dice")  # scenarios of changed edges; their budget follows the name
@@ -95,3 +96,8 @@ def find_tasks(scenario: str) -> list[Task]:
 def find_task_metric(path: str) -> TaskMetric:
     """Return the metric of a path; its direction and role are the same in all tasks."""
     return next(metric for task in TASKS for metric in task.metrics if metric.path == path)
+
+
+def format_value(value: float, metric: str) -> str:
+    """Return a value as tables show it: in percent, or in nats with three digits."""
+    return f"{value:.3f}" if metric in IN_NATS else f"{100 * value:.1f}"
