@@ -1,4 +1,4 @@
-"""The leaderboard: all methods under one protocol, compared with each other and with the numbers of other papers.
+"""The leaderboard: all methods under one protocol, compared with each other and with published values.
 
 Only the options of a benchmark are imported here, so that a wrong option is reported at once.
 """

@@ -27,7 +27,7 @@ def audit_benchmark(runs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per published value: ours, published, difference and verdict.
 
     A value is within noise if it differs by at most 2 points, or by at most 2 combined standard errors: ours over
-    splits, and that of the published mean of 25 runs.
+    splits, and that of the published mean of 25 runs. With a single split, ours is not known and counts as 0.
     """
     chosen = runs[runs["protocol"] == PROTOCOL]
     groups = dict(list(chosen.groupby(["dataset", "model", "scenario"])))
@@ -53,7 +53,7 @@ def _audit_value(
     group = groups.get((value["dataset"], method.model, value["scenario"]))
     if group is None or path not in group or group[path].isna().all():
         return row | {"verdict": NOT_RUN, "reason": "no runs yet"}
-    by_split = 100 * group.groupby("split")[path].mean()
+    by_split = 100 * group.groupby("split")[path].mean().dropna()
     ours, se = float(by_split.mean()), float(cast(float, by_split.sem()))
     noise = math.hypot(0.0 if math.isnan(se) else se, value["std"] / RUNS**0.5)
     difference = ours - value["mean"]
@@ -79,9 +79,14 @@ def _find_note(row: Mapping[str, Any], notes: list[dict[str, str]]) -> str:
     return "no reason known"
 
 
+def select_compared(audit: pd.DataFrame) -> pd.DataFrame:
+    """Return the published values that were compared with ours."""
+    return audit[audit["verdict"].isin([WITHIN_NOISE, DIFFERS])]
+
+
 def count_verdicts(audit: pd.DataFrame, by: str) -> pd.DataFrame:
     """Return for each value of a column how many published values were compared, and how many are within noise."""
-    compared = audit[audit["verdict"].isin([WITHIN_NOISE, DIFFERS])]
+    compared = select_compared(audit)
     grouped = compared.assign(within=compared["verdict"] == WITHIN_NOISE).groupby(by, sort=False)
     table = grouped.agg(values=("within", "count"), within=("within", "sum"), median=("difference", "median"))
     return table.assign(share=table["within"] / table["values"])

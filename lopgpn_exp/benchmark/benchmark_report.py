@@ -9,16 +9,21 @@ from typing import Any
 
 import pandas as pd
 
-from lopgpn_exp.benchmark.benchmark_audit import DIFFERS, WITHIN_NOISE, audit_benchmark, count_verdicts
+from lopgpn_exp.benchmark.benchmark_audit import (
+    DIFFERS,
+    WITHIN_NOISE,
+    audit_benchmark,
+    count_verdicts,
+    select_compared,
+)
 from lopgpn_exp.benchmark.benchmark_runs import load_benchmark
 from lopgpn_exp.benchmark.findings import describe_missing, describe_results
-from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, COLUMNS, build_leaderboard
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, COLUMNS, build_leaderboard, select_summaries
 from lopgpn_exp.benchmark.leaderboard_figures import draw_costs, draw_win_rates
 from lopgpn_exp.benchmark.leaderboard_page import SUMMARY_NAMES, build_page
 from lopgpn_exp.benchmark.literature import FLAWS, RUNS
 from lopgpn_exp.benchmark.protocols import PROTOCOLS
-from lopgpn_exp.benchmark.tasks import TASKS
-from lopgpn_exp.evaluation.metrics import IN_NATS
+from lopgpn_exp.benchmark.tasks import TASKS, format_value
 from lopgpn_exp.report.document import Block, Bullets, Heading, Paragraph, Picture, Table, to_html, to_markdown
 from lopgpn_exp.report.figures import figure_to_svg, save_figure
 from lopgpn_exp.report.names import METRIC_NAMES, NO_VALUE, dataset_name, model_name, scenario_name, sort_names
@@ -72,8 +77,8 @@ def _draw_pictures(board: pd.DataFrame, runs: pd.DataFrame, folder: Path, *, sav
         drawings = {
             f"wins_{protocol}": (
                 draw_win_rates(chosen, protocol),
-                f"{title}: how often a method beats another one on the same split. Diamonds: mean over datasets; dots: "
-                "datasets.",
+                f"{title}: how often a method beats another one on the same split. Dots: datasets; diamonds: the mean "
+                "over those that a method has runs on.",
             ),
         }
         if "cpu_seconds/train" in chosen and chosen["cpu_seconds/train"].notna().any():
@@ -91,13 +96,12 @@ def _tabulate(board: pd.DataFrame) -> Iterator[Block]:
     for protocol in [name for name in PROTOCOLS if (board["protocol"] == name).any()]:
         for task in TASKS:
             path = task.metrics[0].path
-            rows = board[(board["protocol"] == protocol) & (board["task"] == task.name) & (board["metric"] == path)]
+            is_shown = (board["protocol"] == protocol) & (board["task"] == task.name) & (board["metric"] == path)
+            rows = select_summaries(board[is_shown])
             if rows.empty:
                 continue
-            is_mean = rows["scenario"] == "mean"
-            rows = rows[is_mean | ~rows["dataset"].isin(set(rows.loc[is_mean, "dataset"]))]
             yield Heading(2, f"{PROTOCOLS[protocol].title}: {task.title} ({METRIC_NAMES[path]})")
-            yield Paragraph(f"{task.question} Best in bold; * not significantly worse.")
+            yield Paragraph(f"{task.question} Means ± standard errors; best in bold; * not significantly worse.")
             datasets = sort_names(rows["dataset"], (ALL_DATASETS, *PROTOCOLS[protocol].datasets))
             order = rows[rows["dataset"] == datasets[0]].sort_values(["rank", "model"])["model"]
             models = sort_names(rows["model"], order)
@@ -109,19 +113,18 @@ def _tabulate(board: pd.DataFrame) -> Iterator[Block]:
 def _format_cell(row: Mapping[Any, Any] | None, metric: str) -> str:
     if row is None:
         return NO_VALUE
-    scale, digits = (1, 3) if metric in IN_NATS else (100, 1)
-    text = _format_error(scale * row["mean"], scale * row["se"], digits)
+    text = format_value(row["mean"], metric) + ("" if pd.isna(row["se"]) else f" ± {format_value(row['se'], metric)}")
     return f"**{text}**" if row["rank"] == 1 else f"{text} *" if row["tied_with_best"] else text
 
 
-def _format_error(mean: float, error: float, digits: int = 1) -> str:
-    return f"{mean:.{digits}f}" + ("" if pd.isna(error) else f" ± {error:.{digits}f}")
+def _format_error(mean: float, error: float) -> str:
+    return f"{mean:.1f}" + ("" if pd.isna(error) else f" ± {error:.1f}")
 
 
 def build_audit_document(audit: pd.DataFrame) -> Iterator[Block]:
     """Yield the audit: how many published values are within noise, the known flaws of the source, and every value."""
     yield Heading(1, "Audit of the benchmark")
-    compared = audit[audit["verdict"].isin([WITHIN_NOISE, DIFFERS])]
+    compared = select_compared(audit)
     within = int((compared["verdict"] == WITHIN_NOISE).sum())
     share = f" ({100 * within / len(compared):.0f} %)" if len(compared) else ""
     yield Paragraph(
@@ -141,6 +144,7 @@ def build_audit_document(audit: pd.DataFrame) -> Iterator[Block]:
     reasons = differing["reason"].value_counts()
     yield Bullets([f"{count} values: {reason}" for reason, count in reasons.items()] or ["none"])
     yield Heading(2, "Every compared value")
+    yield Paragraph("In percent, with standard errors.")
     yield Table(
         ["method", "published as", "dataset", "scenario", "metric", "ours", "published", "difference", "verdict"],
         [_value_row(value) for value in compared.to_dict("records")],

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from lopgpn_exp import NUMERICS_VERSION
+from lopgpn_exp.benchmark.protocols import PROTOCOLS
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.measures import ROLES
 from lopgpn_exp.paper.verified_parquet import read_parquet, write_parquet
-from lopgpn_exp.records import RunResult
+from lopgpn_exp.records import NAME, RunResult
 
 RUN_KEY = ["protocol", "dataset", "model", "scenario", "split", "init"]  # what a run is, whatever its id
 DECLARED = [role for role in ROLES if role != "other"]  # columns: the measure that the method declares for each kind
@@ -21,6 +23,8 @@ TEXT = [*RUN_KEY[:4], "run_id", "training_id", "processor", *DECLARED]
 COSTS = ("epochs", "peak_rss_mb", "seconds/", "cpu_seconds/")
 METRICS = ("val/accuracy", "test/", "error/", "id/", "ood/accuracy", "ood/auroc/", "ood/aupr/", "shift/")
 VERSION_KEY = b"lopgpn_exp_benchmark"
+MAX_NAME_LENGTH = 200  # names of runs are names of folders
+MAX_NUMBER = 1e15  # larger ones are not metrics or costs, and their sums could overflow
 
 
 def create_rows(
@@ -40,11 +44,13 @@ def create_rows(
 
 
 def load_benchmark(path: Path) -> pd.DataFrame:
-    """Read stored runs after verifying checksums and columns."""
+    """Read stored runs after verifying checksums, columns and values. The file may be from someone else."""
     try:
         table = read_parquet(path)
         version = (table.schema.metadata or {})[VERSION_KEY].decode()
         _check_columns(table)
+        runs = table.to_pandas()
+        _check_values(runs)
     except (OSError, pa.ArrowException, TypeError, KeyError, ValueError, MemoryError, RecursionError) as error:
         detail = " ".join(str(error).split())[:100]
         raise InputError(
@@ -58,7 +64,7 @@ def load_benchmark(path: Path) -> pd.DataFrame:
             expected=f"version {NUMERICS_VERSION}: numbers have changed since",
             hint="lopgpn_exp benchmark",
         )
-    return table.to_pandas()
+    return runs
 
 
 def save_benchmark(path: Path, runs: pd.DataFrame) -> None:
@@ -91,3 +97,17 @@ def _check_columns(table: pa.Table) -> None:
             is_valid = types.is_floating(column.type) or types.is_integer(column.type)
         if not is_valid or (column.name in RUN_KEY and table[column.name].null_count):
             raise ValueError(f"the column {column.name[:40]!r} has type {column.type}, or values are missing")
+
+
+def _check_values(runs: pd.DataFrame) -> None:
+    """Raise a ValueError about a name that is not one, an unknown protocol, or a number that is not finite."""
+    for column in (*RUN_KEY[:4], "run_id", *DECLARED):
+        for name in runs[column].dropna().unique():
+            is_undeclared = column in DECLARED and not name
+            if not is_undeclared and (not NAME.fullmatch(name) or len(name) > MAX_NAME_LENGTH):
+                raise ValueError(f"{column} is {name[:40]!r}")
+    if unknown := sorted(set(runs["protocol"]) - set(PROTOCOLS)):
+        raise ValueError(f"there is no protocol {unknown[0]!r}")
+    numbers = runs.select_dtypes("number")
+    if too_large := [str(column) for column in numbers if (np.abs(numbers[column]) > MAX_NUMBER).any()]:
+        raise ValueError(f"the column {too_large[0][:40]!r} has a number that is infinite or too large")

@@ -7,12 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from lopgpn_exp.benchmark.benchmark_audit import DIFFERS, WITHIN_NOISE
+from lopgpn_exp.benchmark.benchmark_audit import WITHIN_NOISE, select_compared
 from lopgpn_exp.benchmark.benchmark_report import BenchmarkReport
-from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, MEAN_SCENARIO
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, select_summaries
 from lopgpn_exp.benchmark.protocols import PROTOCOLS
-from lopgpn_exp.benchmark.tasks import TASKS
-from lopgpn_exp.evaluation.metrics import IN_NATS
+from lopgpn_exp.benchmark.tasks import TASKS, format_value
 from lopgpn_exp.report.console import Console, new_table, print_table
 from lopgpn_exp.report.names import NO_VALUE, dataset_name, model_name
 
@@ -20,6 +19,10 @@ from lopgpn_exp.report.names import NO_VALUE, dataset_name, model_name
 def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
     """Print the first metric of each task for all methods, in the order of OOD detection, and what the audit found."""
     board = report.board[report.board["protocol"] == protocol]
+    if board.empty:
+        stored = " and ".join(name for name in PROTOCOLS if (report.board["protocol"] == name).any())
+        Console().print(f"There are no runs of the protocol {protocol}, only of {stored}.")
+        return
     datasets = set(board["dataset"])
     place = ALL_DATASETS if ALL_DATASETS in datasets else min(datasets)
     title = "all datasets" if place == ALL_DATASETS else dataset_name(place)
@@ -35,7 +38,7 @@ def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
     console.print()
     print_table(table)
     console.print("\n* best, or not significantly worse than the best")
-    compared = report.audit[report.audit["verdict"].isin([WITHIN_NOISE, DIFFERS])]
+    compared = select_compared(report.audit)
     if len(compared):
         within = int((compared["verdict"] == WITHIN_NOISE).sum())
         console.print(f"{within:,} of {len(compared):,} published values are within noise of ours")
@@ -45,13 +48,11 @@ def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
 def _select(board: pd.DataFrame, task: str, metric: str, dataset: str) -> dict[str, dict[Any, Any]]:
     """Return the rows of a dataset by model: the mean over scenarios if there are several."""
     rows = board[(board["task"] == task) & (board["metric"] == metric) & (board["dataset"] == dataset)]
-    if (rows["scenario"] == MEAN_SCENARIO).any():
-        rows = rows[rows["scenario"] == MEAN_SCENARIO]
-    return {row["model"]: row for row in rows.to_dict("records")}
+    return {row["model"]: row for row in select_summaries(rows).to_dict("records")}
 
 
 def _format(row: Mapping[Any, Any] | None, metric: str) -> str:
     if row is None:
         return NO_VALUE
-    text = f"{row['mean']:.3f}" if metric in IN_NATS else f"{100 * row['mean']:.1f}"
+    text = format_value(row["mean"], metric)
     return f"{text} *" if row["tied_with_best"] else f"{text}  "

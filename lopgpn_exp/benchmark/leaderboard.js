@@ -20,7 +20,8 @@
   const inOrder = (values, order) => order.filter(value => values.includes(value))
     .concat(values.filter(value => !order.includes(value)));
   const taskOf = () => data.tasks.find(task => task.name === select.task.value);
-  const format = value => value === null ? "-" : Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(1);
+  const digits = () => data.nats.includes(select.metric.value) ? 3 : 1;
+  const format = value => value === null ? "-" : value.toFixed(Math.abs(value) >= 100 ? 0 : digits());
   const formatCost = value => value === null ? "-" : value >= 100 ? value.toFixed(0) : value.toPrecision(2);
 
   function fill(name, values, titles) {  // keeps the choice if it still exists
@@ -61,13 +62,12 @@
     const scenario = select.scenario.value;
     const datasets = inOrder(unique(rows.map(row => row.dataset)), [ALL, ...data.order]);
     return datasets.map(name => {
-      const hasSummary = name === ALL;
-      return {...filters, dataset: name, scenario: hasSummary ? MEAN : scenario, title: data.names.dataset[name]};
+      return {...filters, dataset: name, scenario: name === ALL ? MEAN : scenario, title: data.names.dataset[name]};
     }).filter(column => column.dataset !== ALL || scenario === MEAN || select.scenario.options.length === 1);
   }
 
   function collect() {
-    const columns = listColumns(), models = {};
+    const columns = listColumns(), models = Object.create(null);  // no name of a model is a property of all objects
     columns.forEach((column, index) => {
       const {title, ...filters} = column;
       for (const row of rowsOf(filters)) {
@@ -113,7 +113,7 @@
   }
 
   function showDetails(cell) {
-    const names = data.names, details = find(".details"), isSummary = [cell.dataset, cell.scenario].includes(ALL);
+    const names = data.names, details = find(".details");
     const measure = cell.measure ? ` by ${names.measure[cell.measure] ?? cell.measure}` : "";
     const interval = cell.low === null ? "" : `, 95 % interval ${format(cell.low)} to ${format(cell.high)}`;
     const unit = cell.dataset === ALL ? "datasets" : "splits";
@@ -128,7 +128,7 @@
       `${names.model[cell.model]}, ${names.dataset[cell.dataset]}, ${names.scenario[cell.scenario]}: ` +
       `${names.metric[cell.metric]}${measure} ${format(cell.mean)}${interval}; rank ${cell.rank}; ` +
       `${cell.runs} runs on ${cell.splits} ${unit}. `, create("code", {}, command));
-    const pages = isSummary ? [] : data.pages[[cell.protocol, cell.dataset, cell.scenario, cell.model].join(" ")] ?? [];
+    const pages = data.pages[[cell.protocol, cell.dataset, cell.scenario, cell.model].join(" ")] ?? [];
     pages.forEach((id, index) => details.append(index ? " " : " Runs: ",
       create("a", {href: `../runs/${encodeURIComponent(id)}/page.html`}, String(index + 1))));
     details.hidden = false;
@@ -158,7 +158,7 @@
 
   function drawScatter({columns, rows}, column) {
     const svg = find("svg.scatter"), space = "http://www.w3.org/2000/svg";
-    const draw = (tag, attributes, text = "") => {
+    const add = (tag, attributes, text = "") => {
       const element = document.createElementNS(space, tag);
       for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
       element.textContent = text;
@@ -167,23 +167,23 @@
     svg.replaceChildren();
     const points = rows.filter(row => row.cells[column] && row.costs.train > 0)
       .map(row => ({row, x: Math.log10(row.costs.train), y: row.cells[column].mean}));
-    if (points.length < 2) return draw("text", {x: 20, y: 30}, "There are fewer than two methods with known costs.");
+    if (points.length < 2) return add("text", {x: 20, y: 30}, "There are fewer than two methods with known costs.");
     const range = values => [Math.min(...values), Math.max(...values)];
     const [left, right] = range(points.map(point => point.x)), [low, high] = range(points.map(point => point.y));
     const x = value => 60 + 560 * (value - left) / (right - left || 1);
     const y = value => 350 - 320 * (value - low) / (high - low || 1);
-    draw("line", {x1: 50, x2: 700, y1: 362, y2: 362});
-    draw("line", {x1: 50, x2: 50, y1: 20, y2: 362});
+    add("line", {x1: 50, x2: 700, y1: 362, y2: 362});
+    add("line", {x1: 50, x2: 50, y1: 20, y2: 362});
     for (const value of [left, (left + right) / 2, right])
-      draw("text", {x: x(value), y: 378, "text-anchor": "middle"}, formatCost(10 ** value));
+      add("text", {x: x(value), y: 378, "text-anchor": "middle"}, formatCost(10 ** value));
     for (const value of [low, (low + high) / 2, high])
-      draw("text", {x: 46, y: y(value) + 4, "text-anchor": "end"}, format(value));
-    draw("text", {x: 370, y: 396, "text-anchor": "middle"}, "training (processor seconds)");
-    draw("text", {x: 54, y: 14}, `${data.names.metric[select.metric.value]}, ${columns[column].title}`);
+      add("text", {x: 46, y: y(value) + 4, "text-anchor": "end"}, format(value));
+    add("text", {x: 370, y: 396, "text-anchor": "middle"}, "training (processor seconds)");
+    add("text", {x: 54, y: 14}, `${data.names.metric[select.metric.value]}, ${columns[column].title}`);
     for (const point of points) {
       const family = data.families[point.row.model];
-      draw("circle", {cx: x(point.x), cy: y(point.y), r: 4.5, fill: data.colors[family]});
-      draw("text", {x: x(point.x) + 7, y: y(point.y) + 4}, data.names.model[point.row.model]);
+      add("circle", {cx: x(point.x), cy: y(point.y), r: 4.5, fill: data.colors[family]});
+      add("text", {x: x(point.x) + 7, y: y(point.y) + 4}, data.names.model[point.row.model]);
     }
   }
 

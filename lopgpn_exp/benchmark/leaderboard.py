@@ -10,11 +10,13 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from lopgpn_exp.benchmark.tasks import TaskMetric, find_task_metric, find_tasks
+from lopgpn_exp.errors import InputError
 from lopgpn_exp.evaluation.statistics import CLEAN, TIED_ABOVE, adjust_holm, paired_t_test
 
 CELL = ["protocol", "dataset", "scenario", "task", "metric"]  # where methods are compared with each other
 COLUMNS = (
-    *("model", "dataset", "protocol", "scenario", "metric", "measure", "mean", "se", "runs", "rank", "tied_with_best"),
+    *("model", "dataset", "protocol", "scenario", "metric", "measure"),
+    *("mean", "se", "runs", "rank", "tied_with_best"),
 )
 MEAN_SCENARIO = "mean"  # the mean over all scenarios of a task
 ALL_DATASETS = "all"  # the mean over datasets
@@ -29,9 +31,14 @@ def build_leaderboard(runs: pd.DataFrame) -> pd.DataFrame:
     latter is over datasets, and only methods with runs on all of them have it.
     """
     scored = score_tasks(runs.reset_index(drop=True))
+    if scored.empty:
+        raise InputError(
+            "no run has a metric of the benchmark",
+            expected="runs with test/accuracy, or with ood/auroc of the measure that their method declares",
+        )
     by_split = scored.groupby([*CELL, "model", "split"])["value"].mean()
     by_split = pd.concat([by_split, _average_scenarios(by_split)])
-    counts = _count_runs(scored)
+    counts = _count_runs(scored, by_split.index)
     measures = scored.groupby(["task", "metric", "model"])["measure"].first()
     rows = []
     for keys, group in by_split.groupby(CELL):
@@ -85,10 +92,13 @@ def _average_scenarios(by_split: pd.Series) -> pd.Series:
 def _average_splits(by_split: pd.Series) -> pd.Series:
     """Return the mean over splits of each dataset; of several scenarios, only their mean."""
     means = by_split.groupby([*CELL, "model"]).mean().rename("value").reset_index()
-    places = means.groupby(["protocol", "dataset", "task", "metric"])["scenario"]
-    is_summary = (means["scenario"] == MEAN_SCENARIO) | (places.transform("nunique") == 1)
-    summaries = means[is_summary].assign(scenario=MEAN_SCENARIO)
-    return summaries.set_index([*CELL, "model"])["value"]
+    return select_summaries(means).assign(scenario=MEAN_SCENARIO).set_index([*CELL, "model"])["value"]
+
+
+def select_summaries(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that stand for a dataset: the mean over scenarios, or the only scenario of a task."""
+    scenarios = rows.groupby(["protocol", "dataset", "task", "metric"])["scenario"]
+    return rows[(rows["scenario"] == MEAN_SCENARIO) | (scenarios.transform("nunique") == 1)]
 
 
 def _compare_methods(keys: Mapping[str, str], table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -118,20 +128,28 @@ def _compare_methods(keys: Mapping[str, str], table: pd.DataFrame) -> list[dict[
     ]
 
 
-def _count_runs(scored: pd.DataFrame) -> dict[Any, int]:
-    """Return how many runs each row of the leaderboard is made from, by the keys of `CELL` and the model."""
+def _count_runs(scored: pd.DataFrame, averaged: pd.Index) -> dict[Any, int]:
+    """Return how many runs each row of the leaderboard is made from, by the keys of `CELL` and the model.
+
+    Args:
+        averaged: keys of all means on a split. A split without all scenarios has no mean over scenarios.
+    """
+    means = scored.assign(scenario=MEAN_SCENARIO)
+    has_mean = pd.MultiIndex.from_frame(means[[*CELL, "model", "split"]]).isin(averaged)
+    scenarios = scored.groupby(["protocol", "dataset", "task", "metric"])["scenario"]
+    overall = means[has_mean | (scenarios.transform("nunique") == 1)].assign(dataset=ALL_DATASETS)
     counts: dict[Any, int] = {}
-    for summary in ({}, {"scenario": MEAN_SCENARIO}, {"scenario": MEAN_SCENARIO, "dataset": ALL_DATASETS}):
-        counts |= scored.assign(**summary).groupby([*CELL, "model"]).size().to_dict()
+    for rows in (scored, means[has_mean], overall):
+        counts |= rows.groupby([*CELL, "model"]).size().to_dict()
     return counts
 
 
 def find_tied(by_split: pd.DataFrame, *, is_lower_better: bool) -> set[str]:
-    """Return the best model and those that are not significantly worse, at a family-wise error of 5 %.
+    """Return the best model and those that are not significantly worse, at a level of 5 %.
 
     Each model is compared with the best by a paired t-test over their common splits; Holm's correction accounts for the
-    number of comparisons. A model with fewer than two common splits cannot be tested: it is in the set only if it is
-    the best.
+    number of comparisons. The level is approximate: the best is chosen on the same splits, and splits share nodes. A
+    model with fewer than two common splits cannot be tested: it is in the set only if it is the best.
 
     Args:
         by_split: one row per split, one column per model.
@@ -180,10 +198,23 @@ def summarise_method_costs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the cost of each method: one row per protocol, dataset and model.
 
     Columns: processor seconds of one training and one prediction, and the peak memory of the process in MB, as medians
-    over clean runs. Runs of earlier versions recorded no processor time.
+    over clean runs. Runs of earlier versions recorded no processor time. The dataset `all` is the mean over datasets; a
+    cost is missing there if it is not known on all datasets on which that of other methods is.
     """
     columns = {"train": "cpu_seconds/train", "predict": "cpu_seconds/predict", "memory": "peak_rss_mb"}
     clean = runs[runs["scenario"] == CLEAN]
     known = clean.assign(**{column: np.nan for column in columns.values() if column not in clean})
     grouped = known.groupby(["protocol", "dataset", "model"])
-    return grouped.agg(**{name: (column, "median") for name, column in columns.items()}).reset_index()
+    costs = grouped.agg(**{name: (column, "median") for name, column in columns.items()})
+    means = pd.concat([_average_costs(costs[name]) for name in columns], axis="columns").reset_index()
+    return pd.concat([costs.reset_index(), means.assign(dataset=ALL_DATASETS)], ignore_index=True)
+
+
+def _average_costs(costs: pd.Series) -> pd.Series:
+    """Return the mean over datasets for each protocol and model that has them all."""
+    parts = []
+    for protocol, group in costs.groupby("protocol"):
+        table = group.droplevel("protocol").unstack("model").dropna(how="all")
+        means = table.mean(skipna=False) if len(table) else pd.Series(np.nan, index=table.columns)
+        parts.append(pd.concat({protocol: means}, names=["protocol"]))
+    return pd.concat(parts).rename(costs.name) if parts else costs.droplevel("dataset")

@@ -45,7 +45,8 @@ def draw_win_rates(runs: pd.DataFrame, protocol: str) -> Figure:
 
 def draw_costs(board: pd.DataFrame, runs: pd.DataFrame, protocol: str) -> Figure:
     """Draw the mean AUC-ROC of OOD detection and the mean accuracy over datasets against the time of training."""
-    costs = summarise_method_costs(runs[runs["protocol"] == protocol]).groupby("model")["train"].mean()
+    summary = summarise_method_costs(runs[runs["protocol"] == protocol])
+    costs = summary[summary["dataset"] == ALL_DATASETS].set_index("model")["train"]
     figure = Figure(figsize=(10.5, 4.2), layout="constrained")
     for axes, name in zip(figure.subplots(1, 2), ("accuracy", "ood"), strict=True):
         metric = TASK_BY_NAME[name].metrics[0].path

@@ -53,7 +53,8 @@ BODY = """<h1>Leaderboard</h1>
 <p class="note">Mean ± half of the 95 % interval over splits (over datasets in the column of all datasets).
 <b>Bold</b>: the best mean. <u>Underlined</u>: not significantly worse (paired t-test, Holm's correction, 5 %). Select a
 value for its interval, its measure and the command that reproduces it. Costs are processor seconds of one training and
-one prediction, and the peak memory of the process with all its libraries: medians over clean runs.</p>
+one prediction, and the peak memory of the process with all its libraries: medians over clean runs, and their mean over
+datasets if all datasets are shown.</p>
 <p class="details" hidden></p>
 <h2>Quality and cost</h2>
 <p class="note">The column that the table is sorted by, against the processor time of training (logarithmic).</p>
@@ -85,7 +86,7 @@ def build_page(
         summary: what the results say.
         folder: where the page is written; runs whose pages exist in the output folder are linked.
     """
-    protocols = ", ".join(f"{PROTOCOLS[name].title}" for name in PROTOCOLS if (board["protocol"] == name).any())
+    protocols = ", ".join(PROTOCOLS[name].title for name in PROTOCOLS if (board["protocol"] == name).any())
     intro = (
         f"{len(runs):,} runs of {runs['model'].nunique()} methods on {runs['dataset'].nunique()} datasets. "
         f"Protocols: {escape(protocols)}. Every method uses the measure that it declared before any result was seen, "
@@ -122,6 +123,7 @@ def build_data(board: pd.DataFrame, runs: pd.DataFrame, folder: Path) -> dict[st
             for task in TASKS
             if (board["task"] == task.name).any()
         ],
+        "nats": list(IN_NATS),
         "lower": [path for path in names["metric"] if find_task_metric(path).is_lower_better],
         "order": list(dict.fromkeys(name for protocol in PROTOCOLS.values() for name in protocol.datasets)),
         "rows": [_create_row(row) for row in board.to_dict("records")],
@@ -139,13 +141,10 @@ def _create_row(row: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _list_costs(runs: pd.DataFrame) -> list[dict[str, Any]]:
-    costs = summarise_method_costs(runs)
-    means = costs.groupby(["protocol", "model"])[["train", "predict", "memory"]].mean().reset_index()
-    rows = pd.concat([costs, means.assign(dataset=ALL_DATASETS)])
     return [
         {key: row[key] for key in ("protocol", "dataset", "model")}
         | {key: _round(row[key]) for key in ("train", "predict", "memory")}
-        for row in rows.to_dict("records")
+        for row in summarise_method_costs(runs).to_dict("records")
     ]
 
 

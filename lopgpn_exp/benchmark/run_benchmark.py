@@ -61,27 +61,35 @@ def run_missing_cells(options: BenchmarkOptions) -> list[Attempt]:
     configs, past_seconds = [job.config for job in missing], _mean_seconds(stored)
     measures = {plan.model: plan.measures for plan in plans}
     try:
-        return run_sweep(configs, execute, past_seconds=past_seconds) if missing else []
-    finally:  # also if it is interrupted: what has finished is shown
+        attempts = run_sweep(configs, execute, past_seconds=past_seconds) if missing else []
+    finally:  # also if it is interrupted: what has finished is kept
         if not options.dry_run:
             _store(options, [stored, _read_rows(options, [job.run_id for job in missing], measures)])
+    if not options.dry_run:
+        _check_any_stored(options)
+    return attempts
 
 
 def add_files(options: BenchmarkOptions, added_files: Sequence[Path] = ()) -> None:
     """Add the runs of other files to those that are stored."""
     others = [load_benchmark(file) for file in added_files]
     _store(options, [load_stored(options), *others])
+    _check_any_stored(options)
 
 
 def _store(options: BenchmarkOptions, tables: Sequence[pd.DataFrame]) -> None:
     runs = merge_rows(tables)
-    if runs.empty:
+    if len(runs):
+        save_benchmark(options.runs_file, runs)
+
+
+def _check_any_stored(options: BenchmarkOptions) -> None:
+    if not options.runs_file.is_file():
         raise InputError(
             "no run of the benchmark has finished",
             expected="at least one",
             hint="lopgpn_exp benchmark --datasets cora_ml --models gcn,lop_gpn --splits 2",
         )
-    save_benchmark(options.runs_file, runs)
 
 
 def _read_rows(

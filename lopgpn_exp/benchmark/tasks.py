@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lopgpn_exp.evaluation.metrics import IN_NATS
 from lopgpn_exp.evaluation.statistics import CLEAN
-from lopgpn_exp.report.names import METRIC_NAMES
 
 BUDGETS = ("random_edges", "dice")  # scenarios of changed edges; their budget follows the name
 STRUCTURAL = ("popularity", "locality", "density")
@@ -25,10 +24,6 @@ class TaskMetric:
     path: str
     role: str = ""
     is_lower_better: bool = False
-
-    @property
-    def title(self) -> str:
-        return METRIC_NAMES[self.path]
 
 
 @dataclass(frozen=True)
@@ -100,8 +95,9 @@ def find_tasks(scenario: str) -> list[Task]:
 
 def find_task_metric(path: str) -> TaskMetric:
     """Return the metric of a path; its direction and role are the same in all tasks."""
-    return next(metric for metric in all_metrics() if metric.path == path)
+    return next(metric for task in TASKS for metric in task.metrics if metric.path == path)
 
 
-def all_metrics() -> Iterable[TaskMetric]:
-    return (metric for task in TASKS for metric in task.metrics)
+def format_value(value: float, metric: str) -> str:
+    """Return a value as tables show it: in percent, or in nats with three digits."""
+    return f"{value:.3f}" if metric in IN_NATS else f"{100 * value:.1f}"

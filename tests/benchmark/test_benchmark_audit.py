@@ -11,6 +11,7 @@ from lopgpn_exp.benchmark.benchmark_audit import (
     audit_benchmark,
     count_verdicts,
     load_notes,
+    select_compared,
 )
 from lopgpn_exp.benchmark.literature import METHODS, find_method, load_literature
 from lopgpn_exp.benchmark.protocols import ALL_MODELS, FAMILIES, PROTOCOLS
@@ -48,7 +49,7 @@ def test_stored_values_are_those_of_the_source():
         sets = [f"os_{metric[2]}" if metric.startswith("OS") else "none" for metric in second["metric"]]
         assert first["scenario"].tolist() == sets
         assert all(
-            own in theirs or own == "EGNN"
+            own in theirs
             for own, theirs in zip(first["name"], second["model"], strict=True)
             if not own.startswith("EGNN")
         )
@@ -97,6 +98,12 @@ def test_scores_are_those_that_the_source_uses():
     audit = audit_benchmark(runs)
     (row,) = audit[audit["verdict"] == WITHIN_NOISE].to_dict("records")
     assert (row["measure"], row["published_as"]) == ("lconf", "dropout")
+
+
+def test_splits_without_a_value_are_not_counted():
+    runs = benchmark_rows({"gnnsafe": [0.8, float("nan"), 0.8]}, metric="test/accuracy", dataset="citeseer")
+    (row,) = select_compared(audit_benchmark(runs)).to_dict("records")
+    assert (row["ours"], row["splits"]) == (pytest.approx(80.0), 2)
 
 
 def test_what_cannot_be_compared_is_said():

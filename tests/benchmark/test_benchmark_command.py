@@ -12,6 +12,7 @@ from lopgpn_exp.benchmark.benchmark_report import write_benchmark_report
 from lopgpn_exp.benchmark.benchmark_runs import load_benchmark, merge_rows, save_benchmark
 from lopgpn_exp.benchmark.leaderboard import COLUMNS
 from lopgpn_exp.benchmark.protocol_runs import compose_protocol, list_evaluations
+from lopgpn_exp.benchmark.run_benchmark import run_missing_cells
 from lopgpn_exp.config.compose import compose_config
 from lopgpn_exp.errors import InputError
 from tests.support import ROOT
@@ -146,3 +147,55 @@ def test_a_later_run_replaces_an_earlier_one():
     first = benchmark_rows({"gcn": [0.8, 0.7]}, metric="test/accuracy")
     second = benchmark_rows({"gcn": [0.9]}, metric="test/accuracy")
     assert sorted(merge_rows([first, second])["test/accuracy"]) == [0.7, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "<img src=x onerror=alert(1)>"}, "model is '<img src=x"),
+        ({"model": r"$\frac$"}, "model is "),
+        ({"run_id": "../elsewhere"}, r"run_id is '\.\./elsewhere'"),
+        ({"run_id": "x" * 5000}, "run_id is 'xxx"),
+        ({"epistemic": "a b"}, "epistemic is 'a b'"),
+        ({"protocol": "other"}, "there is no protocol 'other'"),
+        ({"test/accuracy": float("inf")}, "infinite or too large"),
+        ({"cpu_seconds/train": 1e300}, "infinite or too large"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_runs_of_someone_else_are_checked(tmp_path, changes, message):
+    runs = benchmark_rows({"gcn": [0.8, 0.7]}, metric="test/accuracy")
+    save_benchmark(tmp_path / "runs.parquet", runs.assign(**changes))
+    with pytest.raises(InputError, match=message):
+        load_benchmark(tmp_path / "runs.parquet")
+
+
+def test_missing_values_and_undeclared_measures_are_allowed(tmp_path):
+    runs = benchmark_rows({"gcn": [0.8, float("nan")]}, metric="test/accuracy").assign(epistemic="")
+    save_benchmark(tmp_path / "runs.parquet", runs)
+    assert load_benchmark(tmp_path / "runs.parquet")["test/accuracy"].isna().tolist() == [False, True]
+
+
+def test_runs_without_a_metric_of_the_benchmark_are_one_message(tmp_path):
+    save_benchmark(tmp_path / "runs.parquet", benchmark_rows({"gcn": [0.8]}, metric="val/accuracy"))
+    with pytest.raises(InputError, match="no run has a metric of the benchmark"):
+        write_benchmark_report(tmp_path, figures=False)
+
+
+def test_a_report_says_if_the_chosen_protocol_has_no_runs(command, tmp_path):
+    runs = benchmark_rows({"gcn": [0.8, 0.7]}, metric="test/accuracy", protocol="paper")
+    save_benchmark(tmp_path / "outputs/benchmark/runs.parquet", runs)
+    code, out, err = command("benchmark", "--report")
+    assert code == 0, err
+    assert "There are no runs of the protocol per_class_20, only of paper." in " ".join(out.split())
+
+
+def test_an_interruption_before_the_first_run_is_not_hidden(real_data, monkeypatch, tmp_path):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("LOPGPN_DATA", str(real_data))
+    monkeypatch.setattr("lopgpn_exp.benchmark.run_benchmark.run_sweep", interrupt)
+    options = options_for("per_class_20", "cora_ml", "gkde", splits=1, output_dir=tmp_path / "outputs")
+    with pytest.raises(KeyboardInterrupt):
+        run_missing_cells(options)

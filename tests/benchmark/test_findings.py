@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from lopgpn_exp.benchmark.benchmark_audit import audit_benchmark
+from lopgpn_exp.benchmark.benchmark_audit import WITHIN_NOISE, audit_benchmark
 from lopgpn_exp.benchmark.findings import describe_missing, describe_results
 from lopgpn_exp.benchmark.leaderboard import build_leaderboard
 from lopgpn_exp.benchmark.literature import METHODS, load_literature
@@ -52,7 +52,7 @@ def test_winners_and_the_place_of_lop_gpn_are_named():
 def test_with_two_datasets_no_test_is_claimed():
     runs = accuracies((0.03, 0.03, 0.03))
     text = to_markdown(describe(runs[runs["dataset"] != "pubmed"]))
-    assert "These are too few for a test." in text
+    assert "With fewer than 3 datasets, differences are not tested here." in text
     assert "significantly worse" not in text
 
 
@@ -77,7 +77,36 @@ def test_published_winners_are_compared_with_ours():
     assert f"({winner} in 1)" in claim
     assert "in 1 of 1 settings" in claim
     assert "is 1.00 (median" in claim
-    assert "Of 14 published values (GCN), 100 % are within noise of ours." in claims
+    assert any(line.startswith("Of 14 published values (GCN), 100 % are within noise of ours.") for line in claims)
+
+
+def audited(ours: list[float], errors: list[float]) -> pd.DataFrame:
+    """Return compared values of one setting, in which the first method has the best published value."""
+    rows = [
+        {"published_as": name, "published": 90.0 - index, "ours": value, "se": error}
+        for index, (name, value, error) in enumerate(zip(METHODS, ours, errors, strict=True))
+    ]
+    keys = {"backbone": "GCN", "dataset": "cora_ml", "scenario": "os_1", "metric": "ood/auroc"}
+    return pd.DataFrame(rows).assign(verdict=WITHIN_NOISE, **keys)
+
+
+@pytest.mark.parametrize(("error", "count"), [(2.2, 1), (2.0, 0)])  # 2 sqrt(2) error: 6.2 and 5.7 points
+def test_only_the_errors_of_the_two_winners_count(error, count):
+    ours = [80.0, 86.0, *(70.0 for _ in list(METHODS)[2:])]
+    audit = audited(ours, [error, error, *(50.0 for _ in ours[2:])])  # the others are noisy
+    text = to_markdown(list(describe_results(build_leaderboard(accuracies((0.0, 0.0, 0.0))), audit)))
+    assert f"in {count} of 1 settings" in text
+
+
+def test_a_single_split_says_nothing_about_published_winners():
+    audit = audited([80.0 for _ in METHODS], [float("nan") for _ in METHODS])
+    text = to_markdown(list(describe_results(build_leaderboard(accuracies((0.0, 0.0, 0.0))), audit)))
+    assert "settings" not in text
+
+
+def test_methods_without_a_test_are_not_called_worse():
+    runs = benchmark_rows({"gcn": [0.8, 0.81, 0.82], "gat": [0.7, 0.71, 0.72], "mlp": [0.1]}, metric="test/accuracy")
+    assert "1 of the 1 other methods are significantly worse" in to_markdown(describe(runs))
 
 
 def test_what_is_missing_is_said():

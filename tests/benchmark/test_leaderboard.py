@@ -11,6 +11,7 @@ from lopgpn_exp.benchmark.leaderboard import (
     build_leaderboard,
     compute_win_rates,
     find_tied,
+    select_summaries,
     summarise_method_costs,
 )
 from lopgpn_exp.benchmark.tasks import TASKS, find_task_metric, find_tasks
@@ -86,7 +87,26 @@ def test_scenarios_are_averaged_on_splits_that_have_all_of_them():
         benchmark_rows({"gcn": [0.5]}, metric="ood/auroc/eu", scenario="os_2"),
     ]
     row = select(build_leaderboard(pd.concat(parts)), scenario=MEAN_SCENARIO, metric="ood/auroc").loc["gcn"]
-    assert (row["mean"], row["splits"]) == (pytest.approx(0.7), 1)
+    assert (row["mean"], row["splits"], row["runs"]) == (pytest.approx(0.7), 1, 2)
+
+
+def test_runs_of_the_mean_over_datasets_are_those_that_are_averaged():
+    parts = [
+        benchmark_rows({"gcn": [0.9, 0.7]}, metric="ood/auroc/eu", scenario="os_1"),
+        benchmark_rows({"gcn": [0.5]}, metric="ood/auroc/eu", scenario="os_2"),
+        benchmark_rows({"gcn": [0.5, 0.6, 0.7]}, metric="ood/auroc/eu", scenario="os_1", dataset="citeseer"),
+    ]
+    row = select(build_leaderboard(pd.concat(parts)), dataset=ALL_DATASETS, metric="ood/auroc").loc["gcn"]
+    assert (row["mean"], row["runs"]) == (pytest.approx(0.65), 2 + 3)
+
+
+def test_a_scenario_does_not_stand_for_several():
+    """If no split has all scenarios, there is no mean over them, and none of them takes its place."""
+    parts = [
+        benchmark_rows({"gcn": [0.9]}, metric="ood/auroc/eu", scenario="os_1"),
+        benchmark_rows({"gat": [0.5]}, metric="ood/auroc/eu", scenario="os_2"),
+    ]
+    assert select_summaries(build_leaderboard(pd.concat(parts))).empty
 
 
 def test_the_mean_over_datasets_needs_all_of_them():
@@ -111,8 +131,22 @@ def test_win_rates_count_splits_and_half_of_the_ties():
 def test_costs_are_medians_of_clean_runs():
     runs = benchmark_rows({"gcn": [0.8, 0.8, 0.8]}, metric="test/accuracy")
     runs["cpu_seconds/train"] = [1.0, 2.0, 30.0]
-    costs = summarise_method_costs(runs).set_index("model").loc["gcn"]
+    costs = summarise_method_costs(runs).set_index(["dataset", "model"]).loc[("cora_ml", "gcn")]
     assert (costs["train"], costs["predict"], costs["memory"]) == (2.0, 0.1, 500.0)
+
+
+def test_mean_costs_are_over_the_same_datasets():
+    runs = pd.concat(
+        benchmark_rows({"gcn": [0.8], "gat": [0.8]}, metric="test/accuracy", dataset=dataset).assign(
+            **{"cpu_seconds/train": seconds}
+        )
+        for dataset, seconds in (("cora_ml", 1.0), ("pubmed", 9.0))
+    )
+    runs.loc[(runs["model"] == "gat") & (runs["dataset"] == "pubmed"), "cpu_seconds/train"] = np.nan
+    costs = summarise_method_costs(runs).set_index(["dataset", "model"])
+    assert costs.at[(ALL_DATASETS, "gcn"), "train"] == 5.0
+    assert np.isnan(costs.at[(ALL_DATASETS, "gat"), "train"])  # 1.0 would be cheaper than GCN
+    assert costs.at[(ALL_DATASETS, "gat"), "memory"] == 500.0
 
 
 @pytest.mark.parametrize(
