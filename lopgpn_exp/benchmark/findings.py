@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from lopgpn_exp.benchmark.benchmark_audit import WITHIN_NOISE, select_compared
-from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, MEAN_SCENARIO, select_summaries
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, select_summaries
 from lopgpn_exp.benchmark.literature import METHODS
+from lopgpn_exp.benchmark.protocol_runs import list_scenarios
 from lopgpn_exp.benchmark.protocols import PROTOCOLS
 from lopgpn_exp.benchmark.tasks import TASKS, format_value
 from lopgpn_exp.evaluation.statistics import paired_t_test
@@ -163,23 +164,33 @@ def _list_counts(counts: pd.Series) -> str:
 
 
 def describe_missing(board: pd.DataFrame) -> Sequence[str]:
-    """Return what is not finished, for each protocol: datasets without runs, and splits or methods that are missing."""
+    """Return for each protocol which datasets have no runs, and in which scenarios methods or splits are missing."""
     lines = []
     for name, protocol in PROTOCOLS.items():
-        rows = board[(board["protocol"] == name) & (board["dataset"] != ALL_DATASETS)]
+        rows = board[board["protocol"] == name]
         if rows.empty:
             lines.append(f"{protocol.title}: no runs yet.")
             continue
         absent = [dataset_name(dataset) for dataset in protocol.datasets if dataset not in set(rows["dataset"])]
         parts = [f"no runs on {', '.join(absent)}"] if absent else []
-        for dataset, group in rows[rows["scenario"] != MEAN_SCENARIO].groupby("dataset"):
-            missing = [model_name(model) for model in protocol.models if model not in set(group["model"])]
-            if missing:
-                parts.append(f"{dataset_name(str(dataset))} lacks {', '.join(missing)}")
-            fewer = group[group["splits"] < protocol.splits]
-            if len(fewer):
-                names = ", ".join(sorted({scenario_name(scenario) for scenario in fewer["scenario"]}))
-                splits = " to ".join(map(str, sorted({fewer["splits"].min(), fewer["splits"].max()})))
-                parts.append(f"{dataset_name(str(dataset))} has {splits} of {protocol.splits} splits in {names}")
+        for dataset in protocol.datasets:
+            if dataset in set(rows["dataset"]):
+                parts += _list_incomplete(rows[rows["dataset"] == dataset], name, dataset)
         lines.append(f"{protocol.title}: {'; '.join(parts) or 'complete'}.")
     return lines
+
+
+def _list_incomplete(rows: pd.DataFrame, protocol: str, dataset: str) -> list[str]:
+    """Return how many methods have all splits, for the scenarios of a dataset in which some have not."""
+    models, splits = PROTOCOLS[protocol].models, PROTOCOLS[protocol].splits
+    scenarios: dict[int, list[str]] = {}
+    for scenario in list_scenarios(protocol, dataset):
+        by_model = rows[(rows["scenario"] == scenario) & rows["model"].isin(models)].groupby("model")["splits"].max()
+        complete = int((by_model >= splits).sum())
+        if complete < len(models):
+            scenarios.setdefault(complete, []).append(scenario_name(scenario))
+    return [
+        f"{dataset_name(dataset)}: {count or 'none'} of {len(models)} methods with all {splits} splits in "
+        + ", ".join(names)
+        for count, names in sorted(scenarios.items(), reverse=True)
+    ]

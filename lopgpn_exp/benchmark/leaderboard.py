@@ -149,12 +149,14 @@ def find_tied(by_split: pd.DataFrame, *, is_lower_better: bool) -> set[str]:
 
     Each model is compared with the best by a paired t-test over their common splits; Holm's correction accounts for the
     number of comparisons. The level is approximate: the best is chosen on the same splits, and splits share nodes. A
-    model with fewer than two common splits cannot be tested: it is in the set only if it is the best.
+    model with fewer than two common splits cannot be tested, and is not in the set. The best is chosen among the models
+    with the most splits.
 
     Args:
         by_split: one row per split, one column per model.
     """
-    means = by_split.mean()
+    counts = by_split.count()
+    means = by_split.mean()[counts == counts.max()]
     best = str(means.idxmin() if is_lower_better else means.idxmax())
     p_values = {}
     for model in by_split.columns.drop(best):

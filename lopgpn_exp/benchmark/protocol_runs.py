@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
@@ -13,7 +14,7 @@ from omegaconf import OmegaConf
 from lopgpn_exp.benchmark import BenchmarkOptions
 from lopgpn_exp.config import default_config_dir
 from lopgpn_exp.config.compose import compose_nodes, resolve
-from lopgpn_exp.config.limits import check_scenario
+from lopgpn_exp.config.limits import check_scenario, scenario_name
 from lopgpn_exp.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,6 +42,13 @@ def compose_protocol(options: BenchmarkOptions) -> list[dict[str, Any]]:
             if _has_scenario(config):
                 configs.append(config)
     return configs
+
+
+@cache
+def list_scenarios(protocol: str, dataset: str) -> tuple[str, ...]:
+    """Return the scenarios of a protocol that a dataset has, by their names in results."""
+    options = BenchmarkOptions(protocol, ("gcn",), (dataset,), 1, 1, num_workers=1, output_dir=Path("outputs"))
+    return tuple(scenario_name(config) for config in compose_protocol(options))
 
 
 @cache

@@ -113,5 +113,5 @@ def test_what_is_missing_is_said():
     lines = describe_missing(build_leaderboard(accuracies((0.0, 0.0, 0.0))))
     assert lines[1:] == ["LOP-GPN paper: no runs yet.", "Shifts: no runs yet."]
     assert "no runs on Amazon Photos, Amazon Computers, Coauthor CS, Coauthor Physics" in lines[0]
-    assert "CoraML lacks APPNP, Matern-GGP" in lines[0]
-    assert "CoraML has 2 of 5 splits in clean" in lines[0]
+    assert "CoraML: none of 24 methods with all 5 splits in clean, OS-1, OS-2, OS-3, OS-4, OS-5" in lines[0]
+    assert lines[0].endswith("PubMed: none of 24 methods with all 5 splits in clean, OS-1, OS-2, OS-3.")
