@@ -29,6 +29,7 @@ from lopgpn_exp.report.figures import figure_to_svg, save_figure
 from lopgpn_exp.report.names import METRIC_NAMES, NO_VALUE, dataset_name, model_name, scenario_name, sort_names
 
 DECIMALS = 6  # of the values in CSV files
+NOT_WORSE = "not significantly worse (with few splits, only large differences are significant)"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _tabulate(board: pd.DataFrame) -> Iterator[Block]:
             if rows.empty:
                 continue
             yield Heading(2, f"{PROTOCOLS[protocol].title}: {task.title} ({METRIC_NAMES[path]})")
-            yield Paragraph(f"{task.question} Means ± standard errors; best in bold; * not significantly worse.")
+            yield Paragraph(f"{task.question} Means ± standard errors; best in bold; * {NOT_WORSE}.")
             datasets = sort_names(rows["dataset"], (ALL_DATASETS, *PROTOCOLS[protocol].datasets))
             order = rows[rows["dataset"] == datasets[0]].sort_values(["rank", "model"])["model"]
             models = sort_names(rows["model"], order)

@@ -51,10 +51,10 @@ BODY = """<h1>Leaderboard</h1>
 <p class="question note"></p>
 <div class="wide"><table class="board"><thead></thead><tbody></tbody></table></div>
 <p class="note">Mean ± half of the 95 % interval over splits (over datasets in the column of all datasets).
-<b>Bold</b>: the best mean. <u>Underlined</u>: not significantly worse (paired t-test, Holm's correction, 5 %). Select a
-value for its interval, its measure and the command that reproduces it. Costs are processor seconds of one training and
-one prediction, and the peak memory of the process with all its libraries: medians over clean runs, and their mean over
-datasets if all datasets are shown.</p>
+<b>Bold</b>: the best mean. <u>Underlined</u>: not significantly worse (paired t-test, Holm's correction, 5 %); with
+few splits, only large differences are significant. Select a value for its interval, its measure and the command that
+reproduces it. Costs are processor seconds of one training and one prediction, and the peak memory of the process with
+all its libraries: medians over clean runs, and their mean over datasets if all datasets are shown.</p>
 <p class="details" hidden></p>
 <h2>Quality and cost</h2>
 <p class="note">The column that the table is sorted by, against the processor time of training (logarithmic).</p>
