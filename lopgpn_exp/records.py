@@ -144,6 +144,8 @@ class Job:
 
     Args:
         graph_size: nodes and edges of the graph that is trained on; 0 if it is not known.
+        parts: the other trainings that it needs and that are not done, such as the members of an ensemble: their models
+            by their identities.
     """
 
     config: dict[str, Any]
@@ -155,6 +157,7 @@ class Job:
     folder: Path
     is_finished: bool = False
     graph_size: int = 0
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -34,22 +34,21 @@ def print_plan(
     invalid: Sequence[Attempt],
     skipped_splits: Sized,
     *,
-    trainings: int,
-    past_seconds: Mapping[tuple[str, str], float],
+    training_seconds: Mapping[str, float | None],
 ) -> None:
     """Print how many runs of a sweep are left, and an estimate of how long they will take.
 
     Args:
         invalid: runs that cannot be started, each with its error.
         skipped_splits: runs left out because their dataset ships fewer splits.
-        past_seconds: mean of past trainings by model and dataset.
+        training_seconds: estimates for all trainings that are left, by identity.
     """
     todo = [job for job in jobs if not job.is_finished]
     total = _count(len(jobs) + len(invalid), "run")
     lines = [f"{total}: {len(jobs) - len(todo)} already done, {len(todo)} to do"]
     if todo:
-        counts = f"{_count(trainings, 'training')} for {_count(len(todo), 'run')}"
-        lines.append(f"{counts}; {estimate_duration(todo, past_seconds)}")
+        counts = f"{_count(len(training_seconds), 'training')} for {_count(len(todo), 'run')}"
+        lines.append(f"{counts}; {describe_duration(list(training_seconds.values()))}")
     if len(skipped_splits):
         skipped = _count(len(skipped_splits), "run")
         lines.append(f"Further splits are left out ({skipped}): the dataset ships no more")
@@ -58,13 +57,12 @@ def print_plan(
     Console().print("\n".join(["", *lines]))
 
 
-def estimate_duration(todo: Sequence[Job], past_seconds: Mapping[tuple[str, str], float]) -> str:
-    """Describe how long the trainings will take one after another, judging by past runs of each model and dataset."""
-    kinds = {job.training_id: (job.model, job.dataset) for job in todo}
-    seconds = [past_seconds[kind] for kind in kinds.values() if kind in past_seconds]
+def describe_duration(estimates: Sequence[float | None]) -> str:
+    """Describe how long some trainings will take one after another; None: there is no estimate."""
+    seconds = [estimate for estimate in estimates if estimate is not None]
     if not seconds:
         return "no past runs of this kind to estimate the time from"
-    partly = "" if len(seconds) == len(kinds) else f" for {len(seconds)} of them, and the others unknown"
+    partly = "" if len(seconds) == len(estimates) else f" for {len(seconds)} of them, and the others unknown"
     return f"about {_format_duration(sum(seconds))} of training{partly} (judging by past runs)"
 
 

@@ -46,6 +46,11 @@ class Training:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in NOT_STORED}
 
 
+def find_training(output_dir: Path, training_id: str) -> Path:
+    """Return the folder of a training, which exists if it is done."""
+    return output_dir / "trainings" / training_id
+
+
 def get_or_train(
     output_dir: Path, training_id: str, train: Callable[[Path], Training], *, force: bool = False
 ) -> Training:
@@ -53,7 +58,7 @@ def get_or_train(
 
     A lock makes a second process that needs the same training wait until it is done.
     """
-    folder = output_dir / "trainings" / training_id
+    folder = find_training(output_dir, training_id)
     with lock(output_dir, f"training-{training_id}"):
         if not force and (stored := _read_training(folder)) is not None:
             return stored

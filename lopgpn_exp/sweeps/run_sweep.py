@@ -16,7 +16,7 @@ from lopgpn_exp.runs.sweep_folder import label_models, write_sweep
 from lopgpn_exp.runs.table import curves_table, read_results, results_table
 from lopgpn_exp.sweeps.executors import Executor
 from lopgpn_exp.sweeps.sweep_plan import create_record, group_by_training, plan_runs, plan_sweep
-from lopgpn_exp.sweeps.training_order import mean_training_seconds, order_by_cost
+from lopgpn_exp.sweeps.training_order import estimate_trainings, mean_training_seconds, order_by_cost
 from lopgpn_exp.tracking import FaultTolerantTracker, open_tracker
 
 
@@ -42,8 +42,9 @@ def run_sweep(
     # A run whose result cannot be read is made again.
     jobs = [replace(job, is_finished=job.is_finished and job.run_id in results) for job in sweep.jobs]
     past_seconds = {**(past_seconds or {}), **mean_training_seconds(results.values())}
-    groups = order_by_cost(group_by_training([job for job in jobs if not job.is_finished]), past_seconds)
-    print_plan(jobs, attempts, sweep.skipped_splits, trainings=len(groups), past_seconds=past_seconds)
+    unfinished = [job for job in jobs if not job.is_finished]
+    groups = order_by_cost(group_by_training(unfinished), past_seconds)
+    print_plan(jobs, attempts, sweep.skipped_splits, training_seconds=estimate_trainings(unfinished, past_seconds))
     if configs[0]["dry_run"]:
         return []
     if not jobs:

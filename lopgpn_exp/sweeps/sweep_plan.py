@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,9 @@ from lopgpn_exp.errors import InputError
 from lopgpn_exp.graph import Graph
 from lopgpn_exp.records import Attempt, Job, SweepRecord, run_title
 from lopgpn_exp.runs.execute import locate_run
+from lopgpn_exp.runs.identity import training_id
 from lopgpn_exp.runs.sweep_folder import label_variants
+from lopgpn_exp.runs.training_cache import find_training
 
 
 class DatasetCache:
@@ -103,6 +104,7 @@ def plan_sweep(plans: Sequence[RunPlan]) -> SweepPlan:
             folder=located.folder,
             is_finished=located.is_finished and not plan.force,
             graph_size=graph.num_nodes + graph.num_edges,
+            parts=_find_missing_parts(plan, graph),
         )
     invalid: list[Attempt] = []
     skipped: list[Attempt] = []
@@ -113,12 +115,35 @@ def plan_sweep(plans: Sequence[RunPlan]) -> SweepPlan:
     return SweepPlan(list(jobs.values()), invalid, skipped)
 
 
+def _find_missing_parts(plan: RunPlan, graph: Graph) -> dict[str, str]:
+    """Return the trainings that a plan is made from and that are not done, with their models."""
+    missing: dict[str, str] = {}
+    for part in plan.parts:
+        identity = training_id(part, graph)
+        if not find_training(plan.output_dir, identity).exists():
+            missing |= {identity: part.model, **_find_missing_parts(part, graph)}
+    return missing
+
+
 def group_by_training(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Group jobs that share a training, so that one worker trains once and evaluates all of them."""
-    position = {job.run_id: index for index, job in enumerate(jobs)}
-    ordered = sorted(jobs, key=lambda job: job.training_id)
-    groups = [list(group) for _, group in groupby(ordered, key=lambda job: job.training_id)]
-    return sorted(groups, key=lambda group: min(position[job.run_id] for job in group))
+    """Group jobs that share a training, directly or as a part: one worker trains it, and no other one waits for it.
+
+    Groups are in the order of their first jobs.
+    """
+    root: dict[str, str] = {}  # of each training: another one of its group, or itself
+
+    def find_root(training: str) -> str:
+        while root.setdefault(training, training) != training:
+            training = root[training]
+        return training
+
+    for job in jobs:
+        for part in job.parts:
+            root[find_root(part)] = find_root(job.training_id)
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(find_root(job.training_id), []).append(job)
+    return list(groups.values())
 
 
 def create_record(jobs: Sequence[Job]) -> SweepRecord:

@@ -18,8 +18,26 @@ def mean_training_seconds(results: Iterable[RunResult]) -> dict[tuple[str, str],
     return {kind: fmean(values) for kind, values in seconds.items()}
 
 
+def estimate_trainings(jobs: Iterable[Job], past_seconds: Mapping[tuple[str, str], float]) -> dict[str, float | None]:
+    """Return how long each training that some jobs need will take, by its identity; None if it cannot be estimated.
+
+    Past durations of a composite model include its parts, each of which is trained only once for all jobs.
+
+    Args:
+        past_seconds: mean of past trainings by model and dataset.
+    """
+    estimates: dict[str, float | None] = {}
+    for job in jobs:
+        parts = {identity: past_seconds.get((model, job.dataset)) for identity, model in job.parts.items()}
+        total = past_seconds.get((job.model, job.dataset))
+        own = None if total is None else max(0.0, total - sum(seconds or 0.0 for seconds in parts.values()))
+        for identity, seconds in {job.training_id: own, **parts}.items():
+            estimates.setdefault(identity, seconds)
+    return estimates
+
+
 def order_by_cost(groups: Sequence[list[Job]], past_seconds: Mapping[tuple[str, str], float]) -> list[list[Job]]:
-    """Return groups of jobs that share a training in the order in which to start them.
+    """Return groups of jobs that share trainings in the order in which to start them.
 
     - Longest first, so that no worker waits long for the last one. A kind of training, a model on a dataset, without
       past runs comes before the others, and the larger graph first.
@@ -31,13 +49,17 @@ def order_by_cost(groups: Sequence[list[Job]], past_seconds: Mapping[tuple[str, 
     """
 
     def cost(group: list[Job]) -> tuple[bool, float]:
-        seconds = past_seconds.get((group[0].model, group[0].dataset))
-        return (True, group[0].graph_size) if seconds is None else (False, seconds)
+        seconds = [value for value in estimate_trainings(group, past_seconds).values() if value is not None]
+        is_unknown = any((job.model, job.dataset) not in past_seconds for job in group)
+        return (True, group[0].graph_size) if is_unknown else (False, sum(seconds))
+
+    def kind(group: list[Job]) -> tuple[str, ...]:
+        return (group[0].dataset, *sorted({job.model for job in group}))
 
     longest: dict[str, tuple[bool, float]] = {}
     for group in groups:
         dataset = group[0].dataset
         longest[dataset] = max(cost(group), longest.get(dataset, cost(group)))
     ordered = sorted(groups, key=lambda group: (longest[group[0].dataset], group[0].dataset, cost(group)), reverse=True)
-    first = {(group[0].model, group[0].dataset): group for group in reversed(ordered)}
-    return sorted(ordered, key=lambda group: group is not first[group[0].model, group[0].dataset])
+    first = {kind(group): group for group in reversed(ordered)}
+    return sorted(ordered, key=lambda group: group is not first[kind(group)])

@@ -7,7 +7,7 @@ import pytest
 
 from lopgpn_exp.records import Attempt, Job
 from lopgpn_exp.report.run_summary import print_links, print_run
-from lopgpn_exp.report.terminal import estimate_duration, print_means, print_plan, print_summary
+from lopgpn_exp.report.terminal import describe_duration, print_means, print_plan, print_summary
 from tests.support.report_data import example_run, example_sweep
 
 
@@ -51,7 +51,7 @@ def test_means_are_printed_whole_in_a_narrow_terminal(capsys, monkeypatch):
 def test_plan_counts_runs_and_names_the_first_error(capsys):
     jobs = [make_job("a", is_finished=True), make_job("b")]
     invalid = [Attempt(make_job("c"), 0.0, "teleport is 7\n  expected: at most 1")]
-    print_plan(jobs, invalid, [1, 2, 3], trainings=1, past_seconds={})
+    print_plan(jobs, invalid, [1, 2, 3], training_seconds={"b-training": None})
     lines = capsys.readouterr().out.split("\n")
     assert lines[1:] == [
         "3 runs: 1 already done, 1 to do",
@@ -62,14 +62,11 @@ def test_plan_counts_runs_and_names_the_first_error(capsys):
     ]
 
 
-def test_duration_is_estimated_from_past_runs_of_the_same_model_and_dataset():
-    jobs = [Job({}, "", model, "digits", "", f"{model}{i}", Path()) for model in ("appnp", "gkde") for i in range(3)]
-    past = {("appnp", "digits"): 15.0, ("gkde", "cora_ml"): 1000.0}
-    assert estimate_duration(jobs[:3], past) == "about 45 s of training (judging by past runs)"
-    assert "about 45 s of training for 3 of them, and the others unknown" in estimate_duration(jobs, past)
-    assert estimate_duration(jobs[3:], past) == "no past runs of this kind to estimate the time from"
-    long = {("appnp", "digits"): 36_000.0}
-    assert estimate_duration(jobs[:3], long) == "about 1 day, 6:00:00 of training (judging by past runs)"
+def test_duration_is_the_sum_of_what_is_known():
+    assert describe_duration([15.0] * 3) == "about 45 s of training (judging by past runs)"
+    assert "about 45 s of training for 3 of them, and the others unknown" in describe_duration([None, *[15.0] * 3])
+    assert describe_duration([None]) == "no past runs of this kind to estimate the time from"
+    assert describe_duration([36_000.0] * 3) == "about 1 day, 6:00:00 of training (judging by past runs)"
 
 
 def test_summary_prints_the_advice_for_an_error_once(capsys):

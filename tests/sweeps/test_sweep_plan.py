@@ -81,6 +81,25 @@ def test_scenarios_that_share_a_training_are_one_group():
     assert groups == [["none", "gaussian", "bernoulli"], ["leave_out_classes"]]
 
 
+def test_methods_with_a_common_part_are_one_group(tmp_path):
+    """One worker trains the GCN, which the other one would only wait for."""
+    models = ["gcn", "gcn_dropout", "gcn_ensemble", "appnp"]
+    runs = [[f"model={model}", f"init={init}", f"output_dir={tmp_path}"] for model in models for init in (0, 1)]
+    jobs = plan_tiny_sweep(*runs).jobs
+    parts = {(job.model, job.config["init"]): job.parts for job in jobs}
+    own = {(job.model, job.config["init"]): job.training_id for job in jobs}
+    assert list(parts["gcn_dropout", 1]) == [own["gcn", 1]]
+    assert len(parts["gcn_ensemble", 1]) == 10
+    groups = [{(job.model, job.config["init"]) for job in group} for group in group_by_training(jobs)]
+    assert {("gcn_ensemble", 1)} in groups  # initialisations 10 to 19
+    shared = {("gcn_ensemble", 0), *((model, init) for model in ("gcn", "gcn_dropout") for init in (0, 1))}
+    assert shared in groups
+    assert len(groups) == 4
+    (tmp_path / "trainings" / own["gcn", 1]).mkdir(parents=True)
+    jobs = {(job.model, job.config["init"]): job for job in plan_tiny_sweep(*runs).jobs}
+    assert jobs["gcn_dropout", 1].parts == {}  # done: nothing to wait for
+
+
 def test_run_that_is_given_twice_is_one_job():
     assert len(plan_tiny_sweep([], ["trainer.progress=true"], ["init=1"]).jobs) == 2
 

@@ -10,7 +10,7 @@ from lopgpn_exp.records import Job
 from lopgpn_exp.runs.run_folder import read_result
 from lopgpn_exp.sweeps.executors import execute_serially
 from lopgpn_exp.sweeps.run_sweep import run_sweep
-from lopgpn_exp.sweeps.training_order import mean_training_seconds, order_by_cost
+from lopgpn_exp.sweeps.training_order import estimate_trainings, mean_training_seconds, order_by_cost
 from tests.support import TINY, compose
 from tests.support.report_data import example_run
 
@@ -59,6 +59,22 @@ def test_one_training_of_each_kind_comes_before_the_others():
     groups = [make_group(model, "own", split=split) for model in ("a", "b") for split in (0, 1, 2)]
     expected = ["b-own-0", "a-own-0", "b-own-1", "b-own-2", "a-own-1", "a-own-2"]
     assert names(order_by_cost(groups, {("a", "own"): 1.0, ("b", "own"): 2.0})) == expected
+
+
+def test_part_that_several_methods_share_counts_once():
+    """Past durations of a composite model include its parts."""
+    composite = [
+        Job({}, name, name, "own", name, name, Path("runs"), parts=parts)
+        for name, parts in (("dropout", {"g0": "gcn"}), ("ensemble", {"g0": "gcn", "g1": "gcn"}), ("mine", {}))
+    ]
+    gcn = Job({}, "gcn", "gcn", "own", "gcn", "g0", Path("runs"))
+    past = {("gcn", "own"): 10.0, ("dropout", "own"): 11.0, ("ensemble", "own"): 19.5}
+    expected = {"g0": 10.0, "g1": 10.0, "dropout": 1.0, "ensemble": 0.0, "mine": None}
+    assert estimate_trainings([*composite, gcn], past) == expected
+    assert estimate_trainings([gcn, *composite], past) == expected
+    groups = [[composite[0], gcn], [Job({}, "a", "appnp", "own", "a", "a", Path("runs"))]]
+    assert order_by_cost(groups, {**past, ("appnp", "own"): 10.5})[0] is groups[0]  # 10 + 1, not 10 + 11
+    assert order_by_cost(groups, {**past, ("appnp", "own"): 11.5})[0] is groups[1]
 
 
 def test_past_trainings_are_averaged_by_model_and_dataset():
