@@ -25,7 +25,9 @@ def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
         return
     datasets = set(board["dataset"])
     place = ALL_DATASETS if ALL_DATASETS in datasets else min(datasets)
-    title = "all datasets" if place == ALL_DATASETS else dataset_name(place)
+    title = dataset_name(place)
+    if place == ALL_DATASETS:
+        title = f"mean over {board.loc[board['dataset'] == place, 'splits'].max()} datasets"
     tasks = [task for task in TASKS if (board["task"] == task.name).any()]
     names = [task.title for task in tasks]
     table = new_table(["method", *names], left=["method"], title=f"{PROTOCOLS[protocol].title}, {title}")
@@ -34,11 +36,14 @@ def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
     models = [*order, *sorted({model for column in columns.values() for model in column} - set(order))]
     for model in models:
         table.add_row(model_name(model), *(_format(columns[t.title].get(model), t.metrics[0].path) for t in tasks))
+    absent = sorted(set(board["model"]) - set(models))
     units = "datasets" if place == ALL_DATASETS else "splits"
     console = Console()
     console.print()
     print_table(table)
     console.print(f"\n* best, or not significantly worse than the best (tested with at least {MIN_COMMON} {units})")
+    if absent:
+        console.print(f"left out for lack of runs: {' / '.join(map(model_name, absent))}")
     compared = select_compared(report.audit)
     if len(compared):
         within = int((compared["verdict"] == WITHIN_NOISE).sum())

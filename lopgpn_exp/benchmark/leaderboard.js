@@ -194,13 +194,15 @@
       add("text", {x: 46, y: y(value) + 4, "text-anchor": "end"}, format(value));
     add("text", {x: 370, y: 396, "text-anchor": "middle"}, "training (processor seconds)");
     add("text", {x: 54, y: 14}, `${data.names.metric[select.metric.value]}, ${columns[column].title}`);
-    const labels = [];  // from top to bottom; one that would cover another moves down
+    const labels = [];  // each in the nearest line in which it covers no other
     for (const point of points.sort((a, b) => b.y - a.y)) {
       const family = data.families[point.row.model], name = data.names.model[point.row.model];
-      const label = {left: x(point.x) + 7, right: x(point.x) + 12 + 6.2 * name.length, y: y(point.y) + 4};
-      for (const other of labels)
-        if (label.left < other.right && other.left < label.right && label.y < other.y + 11) label.y = other.y + 11;
+      const label = {left: x(point.x) + 8, right: x(point.x) + 12 + 6.2 * name.length};
+      const taken = labels.filter(other => label.left < other.right && other.left < label.right);
+      const isFree = line => taken.every(other => Math.abs(line - other.y) >= 11);
+      for (let shift = 0; !isFree(label.y = y(point.y) + 4 + 11 * shift); shift = shift < 0 ? -shift : -shift - 1);
       labels.push(label);
+      add("line", {x1: x(point.x), y1: y(point.y), x2: label.left, y2: label.y - 4});
       add("circle", {cx: x(point.x), cy: y(point.y), r: 4.5, fill: data.colors[family]});
       add("text", {x: label.left, y: label.y}, name);
     }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -12,13 +15,14 @@ from lopgpn_exp.benchmark.leaderboard import (
     compute_win_rates,
     select_common_datasets,
     select_overall,
-    summarise_method_costs,
 )
 from lopgpn_exp.benchmark.leaderboard_page import FAMILY_COLORS
+from lopgpn_exp.benchmark.method_costs import summarise_method_costs
 from lopgpn_exp.benchmark.protocols import family_of
 from lopgpn_exp.benchmark.tasks import TASK_BY_NAME, find_tasks
 from lopgpn_exp.report.names import METRIC_NAMES, model_name
 
+LETTER_WIDTH, LINE_HEIGHT = 0.013, 0.034  # of labels, as fractions of the axes
 PANELS = ("accuracy", "misclassification", "ood")
 
 
@@ -66,12 +70,39 @@ def draw_costs(board: pd.DataFrame, runs: pd.DataFrame, protocol: str) -> Figure
     for axes, name in zip(figure.subplots(1, 2), ("accuracy", "ood"), strict=True):
         metric = TASK_BY_NAME[name].metrics[0].path
         rows = select_overall(board[board["protocol"] == protocol], TASK_BY_NAME[name])
+        axes.set_xscale("log")
+        points = {}
         for model, mean in zip(rows["model"], rows["mean"], strict=True):
             if np.isfinite(costs.get(model, np.nan)) and costs[model] > 0:
-                axes.plot([costs[model]], [100 * mean], "o", color=FAMILY_COLORS[family_of(model)])
-                axes.annotate(model_name(model), (costs[model], 100 * mean), (4, 2), textcoords="offset points", size=7)
-        axes.set_xscale("log")
+                points[model] = (costs[model], 100 * mean)
+                axes.plot(*points[model], "o", color=FAMILY_COLORS[family_of(model)])
         axes.set(xlabel="training (processor seconds, mean over datasets)", ylabel=f"{METRIC_NAMES[metric]} (%)")
         axes.grid(alpha=0.3, lw=0.5)
-        axes.margins(x=0.12)
+        axes.margins(x=0.2)
+        _label_points(axes, points)
     return figure
+
+
+def _label_points(axes: Axes, points: Mapping[str, tuple[float, float]]) -> None:
+    """Write the name of each method beside its point, in the nearest line in which it covers no other name."""
+    axes.autoscale_view()  # otherwise, the limits are those of an empty plot
+    to_axes = axes.transScale + axes.transLimits
+    labels: list[tuple[float, float, float]] = []  # left, right, height; as fractions of the axes
+    for model, point in sorted(points.items(), key=lambda item: -item[1][1]):
+        left, height = to_axes.transform(point)
+        left += 0.015
+        right = left + LETTER_WIDTH * len(model_name(model))
+        taken = [label[2] for label in labels if left < label[1] and label[0] < right]
+        shifts = sorted(range(-len(labels) - 1, len(labels) + 2), key=abs)
+        lines = [line for shift in shifts if (line := height + LINE_HEIGHT * shift) < 0.99]
+        height = next(line for line in lines if all(abs(line - other) >= 0.99 * LINE_HEIGHT for other in taken))
+        labels.append((left, right, height))
+        axes.annotate(
+            model_name(model),
+            point,
+            (left, height),
+            textcoords="axes fraction",
+            size=7,
+            va="center",
+            arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "#888888", "shrinkB": 0, "relpos": (0, 0.5)},
+        )

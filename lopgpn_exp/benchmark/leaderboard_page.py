@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, MEAN_SCENARIO, MIN_COMMON, summarise_method_costs
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, MEAN_SCENARIO, MIN_COMMON
+from lopgpn_exp.benchmark.method_costs import summarise_method_costs
 from lopgpn_exp.benchmark.protocols import PROTOCOLS, family_of
 from lopgpn_exp.benchmark.tasks import TASKS, find_task_metric
 from lopgpn_exp.evaluation.metrics import IN_NATS

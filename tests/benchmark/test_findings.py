@@ -4,6 +4,8 @@ import pandas as pd
 import pytest
 
 from lopgpn_exp.benchmark.benchmark_audit import WITHIN_NOISE, audit_benchmark
+from lopgpn_exp.benchmark.benchmark_report import BenchmarkReport
+from lopgpn_exp.benchmark.benchmark_summary import print_leaderboard
 from lopgpn_exp.benchmark.findings import describe_missing, describe_results
 from lopgpn_exp.benchmark.leaderboard import average_runs, build_leaderboard
 from lopgpn_exp.benchmark.literature import METHODS, load_literature
@@ -134,6 +136,16 @@ def test_a_single_dataset_is_not_called_a_mean():
     assert "**Accuracy**, CoraML: GCN 80.0; LOP-GPN 70.0." in text
     assert "(rank on CoraML): accuracy 2 of 2 (70.0)" in text
     assert "over datasets" not in text
+
+
+def test_the_terminal_names_methods_without_a_mean(capsys, tmp_path):
+    runs = accuracies((0.03, 0.03, 0.03))
+    runs = runs[(runs["model"] != "gat") | (runs["dataset"] != "pubmed")]
+    report = BenchmarkReport(tmp_path, runs, build_leaderboard(runs), audit_benchmark(runs))
+    print_leaderboard(report, "per_class_20")
+    out = " ".join(capsys.readouterr().out.split())
+    assert "20 per class, mean over 3 datasets" in out
+    assert "left out for lack of runs: GAT" in out
 
 
 def test_a_choice_is_compared_on_common_splits():

@@ -14,8 +14,8 @@ from lopgpn_exp.benchmark.leaderboard import (
     find_tied,
     rank_methods,
     select_summaries,
-    summarise_method_costs,
 )
+from lopgpn_exp.benchmark.method_costs import summarise_method_costs
 from lopgpn_exp.benchmark.tasks import TASKS, find_task_metric, find_tasks
 from lopgpn_exp.evaluation.metrics import LOWER_IS_BETTER
 from tests.support.benchmark_runs import benchmark_rows
@@ -214,6 +214,17 @@ def test_mean_costs_are_over_the_same_datasets():
     assert costs.at[(ALL_DATASETS, "gcn"), "train"] == 5.0
     assert np.isnan(costs.at[(ALL_DATASETS, "gat"), "train"])  # 1.0 would be cheaper than GCN
     assert costs.at[(ALL_DATASETS, "gat"), "memory"] == 500.0
+
+
+def test_a_dataset_that_few_methods_have_is_not_in_mean_costs():
+    runs = pd.concat(
+        [
+            benchmark_rows({"gcn": [0.8], "gat": [0.8], "mlp": [0.8]}, metric="test/accuracy"),
+            benchmark_rows({"gcn": [0.8]}, metric="test/accuracy", dataset="pubmed"),
+        ]
+    )
+    costs = summarise_method_costs(runs).set_index(["dataset", "model"])
+    assert costs.at[(ALL_DATASETS, "gat"), "train"] == 2.0
 
 
 @pytest.mark.parametrize(
