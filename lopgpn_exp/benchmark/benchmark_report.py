@@ -99,7 +99,8 @@ def _draw_pictures(board: pd.DataFrame, runs: pd.DataFrame, folder: Path, *, sav
         }
         if "cpu_seconds/train" in chosen and chosen["cpu_seconds/train"].notna().any():
             drawn = draw_costs(board, chosen, protocol)
-            drawings[f"costs_{protocol}"] = (drawn, f"{title}: quality and cost of training, means over datasets.")
+            means = ", means over datasets" if chosen["dataset"].nunique() > 1 else ""
+            drawings[f"costs_{protocol}"] = (drawn, f"{title}: quality and cost of training{means}.")
         for name, (figure, caption) in drawings.items():
             if save:
                 save_figure(figure, folder, name)

@@ -63,7 +63,7 @@ def _find_lacking(runs: pd.DataFrame, task: str) -> set[str]:
 
 
 def draw_costs(board: pd.DataFrame, runs: pd.DataFrame, protocol: str) -> Figure:
-    """Draw the mean AUC-ROC of OOD detection and the mean accuracy over datasets against the time of training."""
+    """Draw accuracy and the AUC-ROC of OOD detection against the time of training: means over datasets, if several."""
     summary = summarise_method_costs(runs[runs["protocol"] == protocol])
     costs = summary[summary["dataset"] == ALL_DATASETS].set_index("model")["train"]
     figure = Figure(figsize=(10.5, 4.2), layout="constrained")
@@ -76,7 +76,7 @@ def draw_costs(board: pd.DataFrame, runs: pd.DataFrame, protocol: str) -> Figure
             if np.isfinite(costs.get(model, np.nan)) and costs[model] > 0:
                 points[model] = (costs[model], 100 * mean)
                 axes.plot(*points[model], "o", color=FAMILY_COLORS[family_of(model)])
-        axes.set(xlabel="training (processor seconds, mean over datasets)", ylabel=f"{METRIC_NAMES[metric]} (%)")
+        axes.set(xlabel="training (processor seconds)", ylabel=f"{METRIC_NAMES[metric]} (%)")
         axes.grid(alpha=0.3, lw=0.5)
         axes.margins(x=0.2)
         _label_points(axes, points)
