@@ -16,6 +16,7 @@ PROTOCOL = "per_class_20"
 WITHIN_NOISE, DIFFERS, NOT_RUN, UNDEFINED = "within noise", "differs", "not run", "undefined"
 NOISE_POINTS = 2.0  # a difference of two points counts as noise, however small the errors are
 NOISE_ERRORS = 2.0
+NO_REASON = "no reason known"
 UNDEFINED_SETS = {("pubmed", "os_4"), ("pubmed", "os_5")}  # published, but which classes they leave out is not
 COLUMNS = (
     *("table", "backbone", "dataset", "published_as", "model", "scenario", "metric", "measure", "ours", "se", "splits"),
@@ -27,7 +28,8 @@ def audit_benchmark(runs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per published value: ours, published, difference and verdict.
 
     A value is within noise if it differs by at most 2 points, or by at most 2 combined standard errors: ours over
-    splits, and that of the published mean of 25 runs. With a single split, ours is not known and counts as 0.
+    splits, and that of the published mean of 25 runs. With a single split, our standard error
+    is not known and counts as 0.
     """
     chosen = runs[runs["protocol"] == PROTOCOL]
     groups = dict(list(chosen.groupby(["dataset", "model", "scenario"])))
@@ -72,11 +74,11 @@ def load_notes() -> list[dict[str, str]]:
 
 
 def _find_note(row: Mapping[str, Any], notes: list[dict[str, str]]) -> str:
-    """Return the first reason that applies to a row, or that there is none."""
+    """Return the first reason that applies to a row, or that none is known."""
     for note in notes:
         if all(row[key] in note[key].split() for key in ("model", "dataset", "metric", "scenario") if key in note):
             return note["reason"]
-    return "no reason known"
+    return NO_REASON if row["splits"] > 1 else f"{NO_REASON}; ours is a single split, whose spread is unknown"
 
 
 def select_compared(audit: pd.DataFrame) -> pd.DataFrame:
@@ -85,8 +87,12 @@ def select_compared(audit: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_verdicts(audit: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Return for each value of a column how many published values were compared, and how many are within noise."""
+    """Return for each value of a column how many published values were compared, and how many are within noise.
+
+    `median` is that of the differences, `size` that of their absolute values.
+    """
     compared = select_compared(audit)
-    grouped = compared.assign(within=compared["verdict"] == WITHIN_NOISE).groupby(by, sort=False)
+    sizes = compared.assign(within=compared["verdict"] == WITHIN_NOISE, size=compared["difference"].abs())
+    grouped = sizes.groupby(by, sort=False)
     table = grouped.agg(values=("within", "count"), within=("within", "sum"), median=("difference", "median"))
-    return table.assign(share=table["within"] / table["values"])
+    return table.assign(share=table["within"] / table["values"], size=grouped["size"].median())

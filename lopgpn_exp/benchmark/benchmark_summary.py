@@ -9,7 +9,7 @@ import pandas as pd
 
 from lopgpn_exp.benchmark.benchmark_audit import WITHIN_NOISE, select_compared
 from lopgpn_exp.benchmark.benchmark_report import BenchmarkReport
-from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, select_summaries
+from lopgpn_exp.benchmark.leaderboard import ALL_DATASETS, MIN_COMMON, select_summaries
 from lopgpn_exp.benchmark.protocols import PROTOCOLS
 from lopgpn_exp.benchmark.tasks import TASKS, format_value
 from lopgpn_exp.report.console import Console, new_table, print_table
@@ -25,7 +25,9 @@ def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
         return
     datasets = set(board["dataset"])
     place = ALL_DATASETS if ALL_DATASETS in datasets else min(datasets)
-    title = "all datasets" if place == ALL_DATASETS else dataset_name(place)
+    title = dataset_name(place)
+    if place == ALL_DATASETS:
+        title = f"mean over {board.loc[board['dataset'] == place, 'splits'].max()} datasets"
     tasks = [task for task in TASKS if (board["task"] == task.name).any()]
     names = [task.title for task in tasks]
     table = new_table(["method", *names], left=["method"], title=f"{PROTOCOLS[protocol].title}, {title}")
@@ -34,10 +36,14 @@ def print_leaderboard(report: BenchmarkReport, protocol: str) -> None:
     models = [*order, *sorted({model for column in columns.values() for model in column} - set(order))]
     for model in models:
         table.add_row(model_name(model), *(_format(columns[t.title].get(model), t.metrics[0].path) for t in tasks))
+    absent = sorted(set(board["model"]) - set(models))
+    units = "datasets" if place == ALL_DATASETS else "splits"
     console = Console()
     console.print()
     print_table(table)
-    console.print("\n* best, or not significantly worse than the best")
+    console.print(f"\n* best, or not significantly worse than the best (tested with at least {MIN_COMMON} {units})")
+    if absent:
+        console.print(f"left out for lack of runs: {' / '.join(map(model_name, absent))}")
     compared = select_compared(report.audit)
     if len(compared):
         within = int((compared["verdict"] == WITHIN_NOISE).sum())
@@ -55,4 +61,4 @@ def _format(row: Mapping[Any, Any] | None, metric: str) -> str:
     if row is None:
         return NO_VALUE
     text = format_value(row["mean"], metric)
-    return f"{text} *" if row["tied_with_best"] else f"{text}  "
+    return f"{text} *" if row["is_best"] or row["tied_with_best"] else f"{text}  "

@@ -51,27 +51,36 @@
     find(".question").textContent = taskOf().question;
   }
 
+  function addSplits(column) {  // how many splits, or datasets, the means of a column are made from
+    const {title, ...filters} = column, most = Math.max(0, ...rowsOf(filters).map(row => row.most));
+    const unit = (column.dataset === ALL ? "dataset" : "split") + (most === 1 ? "" : "s");
+    return {filters, title, note: `${most} ${unit}`};
+  }
+
   // All datasets: one column per dataset. One dataset: one column per scenario.
   function listColumns() {
     const filters = {protocol: select.protocol.value, task: select.task.value, metric: select.metric.value};
     const dataset = select.dataset.value, rows = rowsOf(filters);
     if (dataset !== ALL) {
       const scenarios = inOrder(unique(rows.filter(row => row.dataset === dataset).map(row => row.scenario)), [MEAN]);
-      return scenarios.map(scenario => ({...filters, dataset, scenario, title: data.names.scenario[scenario]}));
+      return scenarios.map(scenario => ({...filters, dataset, scenario, title: data.names.scenario[scenario]}))
+        .map(addSplits);
     }
     const scenario = select.scenario.value;
     const datasets = inOrder(unique(rows.map(row => row.dataset)), [ALL, ...data.order]);
     return datasets.map(name => {
-      return {...filters, dataset: name, scenario: name === ALL ? MEAN : scenario, title: data.names.dataset[name]};
-    }).filter(column => column.dataset !== ALL || scenario === MEAN || select.scenario.options.length === 1);
+      const column = {...filters, dataset: name, scenario: name === ALL ? MEAN : scenario};
+      return addSplits({...column, title: data.names.dataset[name]});
+    }).filter(({filters}) => filters.dataset !== ALL || scenario === MEAN || select.scenario.options.length === 1)
+      .filter(({filters}) => rowsOf(filters).length);
   }
 
   function collect() {
     const columns = listColumns(), models = Object.create(null);  // no name of a model is a property of all objects
+    for (const {model} of rowsOf({protocol: select.protocol.value, task: select.task.value}))
+      models[model] ??= {model, cells: [], costs: {}};  // also those without a value in these columns
     columns.forEach((column, index) => {
-      const {title, ...filters} = column;
-      for (const row of rowsOf(filters)) {
-        models[row.model] ??= {model: row.model, cells: [], costs: {}};
+      for (const row of rowsOf(column.filters)) {
         models[row.model].cells[index] = row;
       }
     });
@@ -100,7 +109,7 @@
     return {key, descending};
   }
 
-  function header(title, key, order) {
+  function header(title, key, order, ...notes) {
     const button = create("button", {type: "button"}, title);
     button.addEventListener("click", () => {
       const isText = key === "model", isLower = data.lower.includes(select.metric.value) || typeof key !== "number";
@@ -109,43 +118,48 @@
     });
     const attributes = key === "model" ? {class: "model"} : {class: "number"};
     if (order.key === key) attributes["aria-sort"] = order.descending ? "descending" : "ascending";
-    return create("th", attributes, button);
+    return create("th", attributes, button, ...notes.map(note => create("small", {}, note)));
   }
 
   function showDetails(cell) {
     const names = data.names, details = find(".details");
     const measure = cell.measure ? ` by ${names.measure[cell.measure] ?? cell.measure}` : "";
     const interval = cell.low === null ? "" : `, 95 % interval ${format(cell.low)} to ${format(cell.high)}`;
-    const unit = cell.dataset === ALL ? "datasets" : "splits";
-    const scenarios = cell.scenario === MEAN ? "" : ` ood=${cell.scenario}`;
-    const datasets = cell.dataset === ALL
-      ? unique(data.rows.filter(row => row.protocol === cell.protocol && row.dataset !== ALL).map(row => row.dataset))
-      : [cell.dataset];
+    const unit = (cell.dataset === ALL ? "dataset" : "split") + (cell.splits === 1 ? "" : "s");
+    const test = cell.best ? "the best" : cell.tied === null ? "not tested"
+      : cell.tied ? "not significantly worse than the best" : "significantly worse than the best";
+    const isAll = cell.dataset === ALL, datasets = isAll ? cell.units.join(",") : cell.dataset;
+    const options = (cell.scenario === MEAN ? "" : ` ood=${cell.scenario}`)
+      + (isAll ? "" : ` split.index=${cell.units.join(",")}`);
     const command = cell.task === "shift"
-      ? `lopgpn_exp benchmark --protocol ${cell.protocol} --models ${cell.model} --datasets ${datasets.join(",")}`
-      : `lopgpn_exp protocol=${cell.protocol} model=${cell.model} dataset=${datasets.join(",")}${scenarios} -m`;
+      ? `lopgpn_exp benchmark --protocol ${cell.protocol} --models ${cell.model} --datasets ${datasets}`
+      : `lopgpn_exp protocol=${cell.protocol} model=${cell.model} dataset=${datasets}${options} -m`;
+    const own = data.families[cell.model] === "Yours" ? " --config-dir conf" : "";
     details.replaceChildren(
       `${names.model[cell.model]}, ${names.dataset[cell.dataset]}, ${names.scenario[cell.scenario]}: ` +
-      `${names.metric[cell.metric]}${measure} ${format(cell.mean)}${interval}; rank ${cell.rank}; ` +
-      `${cell.runs} runs on ${cell.splits} ${unit}. `, create("code", {}, command));
+      `${names.metric[cell.metric]}${measure} ${format(cell.mean)}${interval}; rank ${cell.rank}, ` +
+      `${test}; ${cell.runs} runs on ${cell.splits} ${unit}. `, create("code", {}, command + own));
     const pages = data.pages[[cell.protocol, cell.dataset, cell.scenario, cell.model].join(" ")] ?? [];
     pages.forEach((id, index) => details.append(index ? " " : " Runs: ",
       create("a", {href: `../runs/${encodeURIComponent(id)}/page.html`}, String(index + 1))));
     details.hidden = false;
+    details.scrollIntoView({block: "nearest"});
   }
 
   function tableCell(cell) {
     if (!cell) return create("td", {class: "number"}, "-");
     const half = cell.low === null ? "" : ` ± ${format((cell.high - cell.low) / 2)}`;
-    const button = create("button", {type: "button"}, format(cell.mean), create("small", {}, half));
+    const few = cell.partial ? [create("sup", {}, cell.dataset === ALL ? "†" : String(cell.splits))] : [];
+    const button = create("button", {type: "button"}, format(cell.mean), create("small", {}, half), ...few);
     button.addEventListener("click", () => showDetails(cell));
-    return create("td", {class: `number${cell.rank === 1 ? " best" : cell.tied ? " tied" : ""}`}, button);
+    const state = cell.best ? "best" : cell.tied === null ? "untested" : cell.tied ? "tied" : "";
+    return create("td", {class: `number ${state}`}, button);
   }
 
   function drawTable({columns, rows}) {
     const order = sortRows(rows);
     find("thead").replaceChildren(create("tr", {}, header("method", "model", order),
-      ...columns.map((column, index) => header(column.title, index, order)),
+      ...columns.map((column, index) => header(column.title, index, order, column.note)),
       ...costColumns.map(([key, title]) => header(title, key, order))));
     find("tbody").replaceChildren(...rows.map(row => {
       const swatch = create("span", {class: "swatch", style: `background: ${data.colors[data.families[row.model]]}`});
@@ -180,10 +194,17 @@
       add("text", {x: 46, y: y(value) + 4, "text-anchor": "end"}, format(value));
     add("text", {x: 370, y: 396, "text-anchor": "middle"}, "training (processor seconds)");
     add("text", {x: 54, y: 14}, `${data.names.metric[select.metric.value]}, ${columns[column].title}`);
-    for (const point of points) {
-      const family = data.families[point.row.model];
+    const labels = [];  // each in the nearest line in which it covers no other
+    for (const point of points.sort((a, b) => b.y - a.y)) {
+      const family = data.families[point.row.model], name = data.names.model[point.row.model];
+      const label = {left: x(point.x) + 8, right: x(point.x) + 12 + 6.2 * name.length};
+      const taken = labels.filter(other => label.left < other.right && other.left < label.right);
+      const isFree = line => taken.every(other => Math.abs(line - other.y) >= 11);
+      for (let shift = 0; !isFree(label.y = y(point.y) + 4 + 11 * shift); shift = shift < 0 ? -shift : -shift - 1);
+      labels.push(label);
+      add("line", {x1: x(point.x), y1: y(point.y), x2: label.left, y2: label.y - 4});
       add("circle", {cx: x(point.x), cy: y(point.y), r: 4.5, fill: data.colors[family]});
-      add("text", {x: x(point.x) + 7, y: y(point.y) + 4}, data.names.model[point.row.model]);
+      add("text", {x: label.left, y: label.y}, name);
     }
   }
 

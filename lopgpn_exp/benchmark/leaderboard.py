@@ -9,26 +9,56 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from lopgpn_exp.benchmark.tasks import TaskMetric, find_task_metric, find_tasks
+from lopgpn_exp.benchmark.tasks import Task, TaskMetric, find_task_metric, find_tasks
 from lopgpn_exp.errors import InputError
-from lopgpn_exp.evaluation.statistics import CLEAN, TIED_ABOVE, adjust_holm, paired_t_test
+from lopgpn_exp.evaluation.statistics import TIED_ABOVE, adjust_holm, paired_t_test
 
 CELL = ["protocol", "dataset", "scenario", "task", "metric"]  # where methods are compared with each other
 COLUMNS = (
     *("model", "dataset", "protocol", "scenario", "metric", "measure"),
     *("mean", "se", "runs", "rank", "tied_with_best"),
 )
-MEAN_SCENARIO = "mean"  # the mean over all scenarios of a task
+MEAN_SCENARIO = "mean"  # the mean over the scenarios of a task
 ALL_DATASETS = "all"  # the mean over datasets
+MIN_COMMON = 3  # splits (or datasets) that two methods share; with fewer, they are not tested
+MIN_SHARE = 0.5  # of the methods: a scenario (or dataset) that fewer methods have is in no mean
+EQUAL = 1e-12  # means that differ by less are equal
 
 
 def build_leaderboard(runs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per model, dataset, protocol, scenario and metric.
 
-    Columns: those of `COLUMNS`, the task, the number of splits, and the 95 % interval (`low`, `high`) over splits.
-    Initialisations of a split share its data and are averaged first. Two kinds of rows are means of others: the
-    scenario `mean` over the scenarios of a task on each split, and the dataset `all` over datasets. The interval of the
-    latter is over datasets, and only methods with runs on all of them have it.
+    Columns: those of `COLUMNS`, the task, the 95 % interval (`low`, `high`) over splits, the splits of the method
+    (`units`), their number (`splits`), that of the method with most of them (`most_splits`), whether the method has
+    fewer splits than others (`is_partial`), and whether no method is better (`is_best`). `tied_with_best` is missing if
+    there are too few common splits for a test. Two kinds of rows are means of others: the scenario `mean` over the
+    scenarios of a task on each split, and the dataset `all` over datasets. Intervals and tests of the latter are over
+    datasets, and only methods with runs on all of them have it.
+    """
+    rows, leads = [], {}
+    for keys, group in average_runs(runs).groupby(CELL):
+        place = dict(zip(CELL, cast(tuple[str, ...], keys), strict=True))
+        table = group.pivot(index="split", columns="model", values="value")
+        by_split = compute_leads(table, is_lower_better=find_task_metric(place["metric"]).is_lower_better)
+        leads[keys] = pd.DataFrame(_nanmean(by_split, axis=0), index=table.columns, columns=table.columns)
+        rows += _compare_methods(place, table, by_split, group.assign(is_partial=False))
+    shared = [key for key in CELL if key not in ("dataset", "scenario")]
+    for keys, group in select_averaged(pd.DataFrame(rows)).groupby(shared):
+        place = dict(zip(shared, cast(tuple[str, ...], keys), strict=True))
+        table = group.pivot(index="dataset", columns="model", values="mean").dropna(axis="columns")
+        if len(table) > 1 and len(table.columns):
+            cells = group.sort_values("dataset").drop_duplicates("dataset")[CELL].itertuples(index=False, name=None)
+            by_dataset = [leads[cell].loc[table.columns, table.columns] for cell in cells]
+            place |= {"dataset": ALL_DATASETS, "scenario": MEAN_SCENARIO}
+            rows += _compare_methods(place, table, np.stack(by_dataset), group)
+    return pd.DataFrame(rows).sort_values([*CELL, "rank", "model"], ignore_index=True)
+
+
+def average_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the `value` of each model on each split, and how many runs it is the mean of.
+
+    Initialisations of a split share its data and are averaged. The scenario `mean` is the mean over scenarios, for the
+    splits on which a method has all of them.
     """
     scored = score_tasks(runs.reset_index(drop=True))
     if scored.empty:
@@ -36,23 +66,9 @@ def build_leaderboard(runs: pd.DataFrame) -> pd.DataFrame:
             "no run has a metric of the benchmark",
             expected="runs with test/accuracy, or with ood/auroc of the measure that their method declares",
         )
-    by_split = scored.groupby([*CELL, "model", "split"])["value"].mean()
-    by_split = pd.concat([by_split, _average_scenarios(by_split)])
-    counts = _count_runs(scored, by_split.index)
-    measures = scored.groupby(["task", "metric", "model"])["measure"].first()
-    rows = []
-    for keys, group in by_split.groupby(CELL):
-        rows += _compare_methods(dict(zip(CELL, cast(tuple[str, ...], keys), strict=True)), group.unstack("model"))
-    shared = [key for key in CELL if key != "dataset"]
-    for keys, group in _average_splits(by_split).groupby(shared):
-        place = dict(zip(shared, cast(tuple[str, ...], keys), strict=True)) | {"dataset": ALL_DATASETS}
-        complete = group.unstack("model").dropna(axis="columns")
-        if len(complete) > 1 and len(complete.columns):
-            rows += _compare_methods(place, complete)
-    table = pd.DataFrame(rows)
-    table["runs"] = [counts[key] for key in table[[*CELL, "model"]].itertuples(index=False, name=None)]
-    table["measure"] = measures.reindex(pd.MultiIndex.from_frame(table[["task", "metric", "model"]])).to_numpy()
-    return table.sort_values([*CELL, "rank", "model"], ignore_index=True)
+    groups = scored.groupby([*CELL, "model", "split"], as_index=False)
+    by_split = groups.agg(value=("value", "mean"), runs=("value", "size"), measure=("measure", "first"))
+    return pd.concat([by_split, _average_scenarios(by_split)], ignore_index=True)
 
 
 def score_tasks(runs: pd.DataFrame) -> pd.DataFrame:
@@ -76,23 +92,28 @@ def score_runs(runs: pd.DataFrame, metric: TaskMetric) -> pd.DataFrame:
     return runs[keys].assign(measure=measures, value=values).dropna(subset="value")
 
 
-def _average_scenarios(by_split: pd.Series) -> pd.Series:
-    """Return the mean over scenarios for each split on which a method has all of them, if there are several."""
-    parts = []
-    for _, group in by_split.groupby(["protocol", "dataset", "task", "metric"]):
-        table = group.unstack("scenario")
-        if len(table.columns) > 1:
-            parts.append(table.dropna().mean(axis="columns"))
-    if not parts:
-        return by_split.iloc[:0]
-    means = pd.concat(parts).rename("value").reset_index().assign(scenario=MEAN_SCENARIO)
-    return means.set_index([*CELL, "model", "split"])["value"]
+def _average_scenarios(by_split: pd.DataFrame) -> pd.DataFrame:
+    place = [key for key in CELL if key != "scenario"]
+    several = by_split[by_split.groupby(place)["scenario"].transform("nunique") > 1]
+    common = _select_common(several, "scenario")
+    counts = common.groupby([*place, "model", "split"])["scenario"].transform("nunique")
+    complete = common[counts == common.groupby(place)["scenario"].transform("nunique")]
+    groups = complete.groupby([*place, "model", "split"], as_index=False)
+    means = groups.agg(value=("value", "mean"), runs=("runs", "sum"), measure=("measure", "first"))
+    return means.assign(scenario=MEAN_SCENARIO)
 
 
-def _average_splits(by_split: pd.Series) -> pd.Series:
-    """Return the mean over splits of each dataset; of several scenarios, only their mean."""
-    means = by_split.groupby([*CELL, "model"]).mean().rename("value").reset_index()
-    return select_summaries(means).assign(scenario=MEAN_SCENARIO).set_index([*CELL, "model"])["value"]
+def _select_common(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the rows of those scenarios (or datasets) that enough methods have for a mean over them."""
+    place = [key for key in CELL if key not in (column, "scenario")]
+    methods = rows.groupby(place)["model"].transform("nunique")
+    return rows[rows.groupby([*place, column])["model"].transform("nunique") >= MIN_SHARE * methods]
+
+
+def select_common_datasets(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs on those datasets that enough methods have."""
+    methods = runs.groupby(["protocol", "dataset"])["model"].transform("nunique")
+    return runs[methods >= MIN_SHARE * runs.groupby("protocol")["model"].transform("nunique")]
 
 
 def select_summaries(rows: pd.DataFrame) -> pd.DataFrame:
@@ -101,70 +122,106 @@ def select_summaries(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["scenario"] == MEAN_SCENARIO) | (scenarios.transform("nunique") == 1)]
 
 
-def _compare_methods(keys: Mapping[str, str], table: pd.DataFrame) -> list[dict[str, Any]]:
+def select_averaged(board: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of single datasets from which the mean over datasets is made."""
+    return _select_common(select_summaries(board[board["dataset"] != ALL_DATASETS]), "dataset")
+
+
+def select_overall(board: pd.DataFrame, task: Task) -> pd.DataFrame:
+    """Return the means over datasets, or those of the only dataset, best first; empty if there is no such mean."""
+    rows = board[(board["task"] == task.name) & (board["metric"] == task.metrics[0].path)]
+    overall = rows[rows["dataset"] == ALL_DATASETS]
+    if overall.empty and rows["dataset"].nunique() == 1:
+        overall = select_summaries(rows)
+    return overall.sort_values(["rank", "model"])
+
+
+def _compare_methods(
+    keys: Mapping[str, str], table: pd.DataFrame, leads: np.ndarray, sources: pd.DataFrame
+) -> list[dict[str, Any]]:
     """Return one row per method.
 
     Args:
         table: one column per method, and one row per split, or per dataset.
+        leads: the same as differences between methods, from `compute_leads`.
+        sources: rows with `model`, `measure`, `runs` and `is_partial`, from which the table was made.
     """
-    is_lower_better = find_task_metric(keys["metric"]).is_lower_better
+    groups = sources.groupby("model")
+    runs, measures = groups["runs"].sum(), groups["measure"].first()
     means, errors, splits = table.mean(), table.sem(), table.count()
-    ranks = means.rank(ascending=is_lower_better, method="min")
-    tied = find_tied(table, is_lower_better=is_lower_better)
     half = errors * stdtrit(np.maximum(splits - 1, 1), 0.975)
+    is_partial = (splits < splits.max()) | groups["is_partial"].any()
+    ranks = dict(zip(table.columns, rank_methods(leads).tolist(), strict=True))
+    tied = find_tied(leads, list(table.columns))
     return [
         {
             **keys,
             "model": model,
+            "measure": measures[model],
+            "runs": int(runs[model]),
             "mean": means[model],
             "se": errors[model],
             "low": means[model] - half[model],
             "high": means[model] + half[model],
-            "splits": splits[model],
-            "rank": int(ranks[model]),
-            "tied_with_best": model in tied,
+            "units": table[model].dropna().index.tolist(),
+            "splits": int(splits[model]),
+            "most_splits": int(splits.max()),
+            "is_partial": bool(is_partial[model]),
+            "rank": ranks[model],
+            "is_best": ranks[model] == 1 and 2 * splits[model] >= splits.max(),
+            "tied_with_best": tied.get(model),
         }
         for model in table.columns
     ]
 
 
-def _count_runs(scored: pd.DataFrame, averaged: pd.Index) -> dict[Any, int]:
-    """Return how many runs each row of the leaderboard is made from, by the keys of `CELL` and the model.
+def compute_leads(table: pd.DataFrame, *, is_lower_better: bool) -> np.ndarray:
+    """Return by how much each model is better than each other one: an array of shape (splits, models, models).
+
+    Differences are NaN where one of the two has no value.
 
     Args:
-        averaged: keys of all means on a split. A split without all scenarios has no mean over scenarios.
+        table: one row per split, one column per model.
     """
-    means = scored.assign(scenario=MEAN_SCENARIO)
-    has_mean = pd.MultiIndex.from_frame(means[[*CELL, "model", "split"]]).isin(averaged)
-    scenarios = scored.groupby(["protocol", "dataset", "task", "metric"])["scenario"]
-    overall = means[has_mean | (scenarios.transform("nunique") == 1)].assign(dataset=ALL_DATASETS)
-    counts: dict[Any, int] = {}
-    for rows in (scored, means[has_mean], overall):
-        counts |= rows.groupby([*CELL, "model"]).size().to_dict()
-    return counts
+    values = table.to_numpy() * (-1 if is_lower_better else 1)
+    return values[:, :, None] - values[:, None, :]
 
 
-def find_tied(by_split: pd.DataFrame, *, is_lower_better: bool) -> set[str]:
-    """Return the best model and those that are not significantly worse, at a level of 5 %.
+def rank_methods(leads: np.ndarray) -> np.ndarray:
+    """Return for each model one more than the number of models that are better on their common splits.
+
+    A model with few splits is ranked on those alone, so that easy or hard ones make no difference. With less than half
+    of the splits, it does not count in the ranks of others.
+    """
+    is_better = _nanmean(leads, axis=0) > EQUAL
+    return 1 + is_better[_has_enough_splits(leads)].sum(axis=0)
+
+
+def _has_enough_splits(leads: np.ndarray) -> np.ndarray:
+    counts = _count_splits(leads)
+    return 2 * counts >= counts.max()
+
+
+def _count_splits(leads: np.ndarray) -> np.ndarray:
+    return (~np.isnan(np.diagonal(leads, axis1=1, axis2=2))).sum(axis=0)
+
+
+def find_tied(leads: np.ndarray, models: Sequence[str]) -> dict[str, bool]:
+    """Return for each model whether it is the best or not significantly worse, at a level of 5 %.
 
     Each model is compared with the best by a paired t-test over their common splits; Holm's correction accounts for the
     number of comparisons. The level is approximate: the best is chosen on the same splits, and splits share nodes. A
-    model with fewer than two common splits cannot be tested, and is not in the set. The best is chosen among the models
-    with the most splits.
-
-    Args:
-        by_split: one row per split, one column per model.
+    model with fewer than `MIN_COMMON` common splits is not tested, and not in the result.
     """
-    counts = by_split.count()
-    means = by_split.mean()[counts == counts.max()]
-    best = str(means.idxmin() if is_lower_better else means.idxmax())
+    order = np.lexsort((-_count_splits(leads), rank_methods(leads), ~_has_enough_splits(leads)))
+    best = int(order[0])
     p_values = {}
-    for model in by_split.columns.drop(best):
-        difference = (by_split[model] - by_split[best]).dropna()
-        if len(difference) > 1:
-            p_values[model] = paired_t_test(difference)["p"]
+    for index, model in enumerate(models):
+        lead = pd.Series(leads[:, best, index]).dropna()
+        if index != best and len(lead) >= MIN_COMMON:
+            p_values[model] = paired_t_test(lead)["p"] if lead.mean() > EQUAL else 1.0
     adjusted = adjust_holm(list(p_values.values()))
-    return {best} | {model for model, p in zip(p_values, adjusted, strict=True) if p >= TIED_ABOVE}
+    return {models[best]: True} | {model: p >= TIED_ABOVE for model, p in zip(p_values, adjusted, strict=True)}
 
 
 def compute_win_rates(
@@ -180,9 +237,8 @@ def compute_win_rates(
     for dataset, group in chosen.groupby("dataset"):
         scored = score_runs(group, metric)
         table = scored.groupby(["scenario", "split", "model"])["value"].mean().unstack()
-        values = table.to_numpy() * (-1 if metric.is_lower_better else 1)
-        differences = values[:, :, None] - values[:, None, :]
-        wins = np.where(np.isnan(differences), np.nan, (np.sign(differences) + 1) / 2)
+        leads = compute_leads(table, is_lower_better=metric.is_lower_better)
+        wins = np.where(np.isnan(leads), np.nan, (np.sign(leads) + 1) / 2)
         wins[:, np.arange(len(table.columns)), np.arange(len(table.columns))] = np.nan  # not against itself
         with np.errstate(invalid="ignore"):
             by_opponent = _nanmean(wins, axis=0)
@@ -194,29 +250,3 @@ def _nanmean(values: np.ndarray, axis: int) -> np.ndarray:
     """Return the mean of the values that are not NaN, and NaN where there are none."""
     counts = np.sum(~np.isnan(values), axis=axis)
     return np.where(counts > 0, np.nansum(values, axis=axis) / np.maximum(counts, 1), np.nan)
-
-
-def summarise_method_costs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the cost of each method: one row per protocol, dataset and model.
-
-    Columns: processor seconds of one training and one prediction, and the peak memory of the process in MB, as medians
-    over clean runs. Runs of earlier versions recorded no processor time. The dataset `all` is the mean over datasets; a
-    cost is missing there if it is not known on all datasets on which that of other methods is.
-    """
-    columns = {"train": "cpu_seconds/train", "predict": "cpu_seconds/predict", "memory": "peak_rss_mb"}
-    clean = runs[runs["scenario"] == CLEAN]
-    known = clean.assign(**{column: np.nan for column in columns.values() if column not in clean})
-    grouped = known.groupby(["protocol", "dataset", "model"])
-    costs = grouped.agg(**{name: (column, "median") for name, column in columns.items()})
-    means = pd.concat([_average_costs(costs[name]) for name in columns], axis="columns").reset_index()
-    return pd.concat([costs.reset_index(), means.assign(dataset=ALL_DATASETS)], ignore_index=True)
-
-
-def _average_costs(costs: pd.Series) -> pd.Series:
-    """Return the mean over datasets for each protocol and model that has them all."""
-    parts = []
-    for protocol, group in costs.groupby("protocol"):
-        table = group.droplevel("protocol").unstack("model").dropna(how="all")
-        means = table.mean(skipna=False) if len(table) else pd.Series(np.nan, index=table.columns)
-        parts.append(pd.concat({protocol: means}, names=["protocol"]))
-    return pd.concat(parts).rename(costs.name) if parts else costs.droplevel("dataset")

@@ -53,11 +53,11 @@ FLAWS = (
     "PubMed has values for OS-4 and OS-5, but the source defines only three sets of left-out classes for it. These "
     "values are not compared.",
     "EPN-reg differs between two tables of the source: AUC-ROC on CiteSeer, OS-1, is 89.74 in its Table 4 and 88.23 in "
-    "Table 10. Compared is Table 10.",
-    "GNNSafe's propagation weight is 0.2 in its text and 0.5 in GNNSafe's public code. Ours is 0.5.",
+    "Table 10. We compare with Table 10.",
+    "GNNSafe's propagation weight is 0.2 in the text of the source and 0.5 in GNNSafe's public code. Ours is 0.5.",
     "The weights of EPN-reg were tuned on the AUC-ROC of OS-1 test nodes, and are not published. Ours are chosen on "
     "validation nodes.",
-    "The propagation settings of EGNN are stated twice, differently.",
+    "The propagation settings of EGNN are stated in two places, with different values.",
 )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lopgpn_exp.evaluation.metrics import IN_NATS
 from lopgpn_exp.evaluation.statistics import CLEAN
+from lopgpn_exp.report.names import METRIC_NAMES
 
 BUDGETS = ("random_edges", "dice")  # scenarios of changed edges; their budget follows the name
 STRUCTURAL = ("popularity", "locality", "density")
@@ -40,6 +41,12 @@ class Task:
     question: str
     metrics: tuple[TaskMetric, ...]
 
+    @property
+    def heading(self) -> str:
+        """The title and the metric that stands for the task: `Calibration (ECE)`."""
+        name = METRIC_NAMES[self.metrics[0].path]
+        return self.title if name == self.title.lower() else f"{self.title} ({name})"
+
 
 ACCURACY = TaskMetric("test/accuracy")
 ECE = TaskMetric("test/ece", is_lower_better=True)
@@ -49,7 +56,7 @@ TASKS = (
     Task(
         "calibration",
         "Calibration",
-        "Do the probabilities agree with how often the predictions are right?",
+        "Do predicted probabilities agree with how often predictions are right?",
         (ECE, TaskMetric("test/brier", is_lower_better=True), TaskMetric("test/nll", is_lower_better=True)),
     ),
     Task(
@@ -61,13 +68,14 @@ TASKS = (
     Task(
         "rejection",
         "Rejection",
-        "How accurate are the predictions if the most uncertain ones are rejected, on average over all shares?",
+        "How accurate are the predictions that remain when the most uncertain ones are rejected? The mean over all "
+        "shares of rejected predictions.",
         (REJECTION,),
     ),
     Task(
         "ood",
         "OOD detection",
-        "Does epistemic uncertainty separate out-of-distribution nodes from others?",
+        "Does epistemic uncertainty separate out-of-distribution nodes from the others?",
         (
             TaskMetric("ood/auroc", role="epistemic"),
             TaskMetric("ood/aupr", role="epistemic"),
@@ -77,7 +85,7 @@ TASKS = (
     Task(
         "shift",
         "Shift",
-        "How good are predictions and uncertainty if edges change, or in another region of the graph?",
+        "How good are predictions and uncertainties when edges change, or in another region of the graph?",
         (ACCURACY, ECE, REJECTION, TaskMetric("ood/auroc", role="epistemic")),
     ),
 )

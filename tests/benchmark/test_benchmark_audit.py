@@ -106,6 +106,21 @@ def test_splits_without_a_value_are_not_counted():
     assert (row["ours"], row["splits"]) == (pytest.approx(80.0), 2)
 
 
+def test_a_single_split_is_named_as_such():
+    runs = benchmark_rows({"gnnsafe": [0.1]}, metric="test/accuracy", dataset="citeseer")
+    (row,) = select_compared(audit_benchmark(runs)).to_dict("records")
+    assert row["verdict"] == DIFFERS
+    assert row["reason"] == "no reason known; ours is a single split, whose spread is unknown"
+
+
+def test_differences_of_both_signs_do_not_cancel():
+    value = published("gnnsafe", "citeseer", "test/accuracy")["mean"] / 100
+    brier = published("gnnsafe", "citeseer", "test/brier")["mean"] / 100
+    runs = benchmark_rows({"gnnsafe": [value + 0.1] * 2}, metric="test/accuracy", dataset="citeseer")
+    counts = count_verdicts(audit_benchmark(runs.assign(**{"test/brier": brier - 0.1})), "model").loc["gnnsafe"]
+    assert (counts["median"], counts["size"]) == (pytest.approx(0.0), pytest.approx(10.0))
+
+
 def test_what_cannot_be_compared_is_said():
     runs = benchmark_rows({"gcn": [0.9, 0.9]}, metric="ood/auroc/energy", dataset="pubmed", scenario="os_4")
     audit = audit_benchmark(runs)

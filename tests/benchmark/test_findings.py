@@ -4,8 +4,10 @@ import pandas as pd
 import pytest
 
 from lopgpn_exp.benchmark.benchmark_audit import WITHIN_NOISE, audit_benchmark
+from lopgpn_exp.benchmark.benchmark_report import BenchmarkReport
+from lopgpn_exp.benchmark.benchmark_summary import print_leaderboard
 from lopgpn_exp.benchmark.findings import describe_missing, describe_results
-from lopgpn_exp.benchmark.leaderboard import build_leaderboard
+from lopgpn_exp.benchmark.leaderboard import average_runs, build_leaderboard
 from lopgpn_exp.benchmark.literature import METHODS, load_literature
 from lopgpn_exp.report.document import Bullets, Table, to_markdown
 from tests.support.benchmark_runs import DECLARED, benchmark_rows
@@ -26,7 +28,11 @@ def accuracies(gains: tuple[float, ...]) -> pd.DataFrame:
 
 
 def describe(runs: pd.DataFrame) -> list:
-    return list(describe_results(build_leaderboard(runs), audit_benchmark(runs)))
+    return describe_board(runs, audit_benchmark(runs))
+
+
+def describe_board(runs: pd.DataFrame, audit: pd.DataFrame) -> list:
+    return list(describe_results(build_leaderboard(runs), audit, average_runs(runs)))
 
 
 @pytest.mark.parametrize(
@@ -38,21 +44,23 @@ def describe(runs: pd.DataFrame) -> list:
 )
 def test_a_choice_matters_if_its_interval_over_datasets_excludes_zero(gains, cell):
     (table,) = (block for block in describe(accuracies(gains)) if isinstance(block, Table))
-    (row,) = (row for row in table.rows if row[0].startswith("attention"))
+    (row,) = (row for row in table.rows if row[0].startswith("GAT - GCN"))
     assert row[1:] == [cell, "-", "-"]
 
 
 def test_winners_and_the_place_of_lop_gpn_are_named():
     text = to_markdown(describe(accuracies((0.03, 0.031, 0.029))))
-    assert "**Accuracy** (accuracy, mean over 3 datasets): GAT 83.0; GCN 80.0; LOP-GPN 70.0." in text
-    assert "2 of the 2 other methods are significantly worse" in text
+    assert "GAT 83.0; GCN 80.0; LOP-GPN 70.0." in text
+    assert "**Accuracy**, mean over CoraML (2 of 5 splits), CiteSeer (2 of 5 splits), PubMed (2 of 5 splits): " in text
+    assert "Significantly worse than the best over datasets: 2 of the 2 other methods." in text
+    assert "Best on each dataset: CoraML GAT (2 splits, not tested); CiteSeer GAT" in text
     assert "accuracy 3 of 3 (70.0)" in text
 
 
 def test_with_two_datasets_no_test_is_claimed():
     runs = accuracies((0.03, 0.03, 0.03))
     text = to_markdown(describe(runs[runs["dataset"] != "pubmed"]))
-    assert "With fewer than 3 datasets, differences are not tested here." in text
+    assert "Differences over 2 datasets are not tested." in text
     assert "significantly worse" not in text
 
 
@@ -72,12 +80,12 @@ def test_published_winners_are_compared_with_ours():
     ]
     runs = pd.concat(parts).groupby(["model", "split"], as_index=False).first()  # GCN has three scores
     claims = [line for block in describe(runs) if isinstance(block, Bullets) for line in block.items]
-    (claim,) = (line for line in claims if line.startswith("**OOD detection**: the method with"))
+    (claim,) = (line for line in claims if line.startswith("**OOD detection**: in "))
     winner = chosen.loc[chosen["mean"].idxmax(), "name"]
-    assert f"({winner} in 1)" in claim
-    assert "in 1 of 1 settings" in claim
+    assert f"(most often {winner} in 1)" in claim
+    assert "in 1 of 1 setting" in claim
     assert "is 1.00 (median" in claim
-    assert any(line.startswith("Of 14 published values (GCN), 100 % are within noise of ours.") for line in claims)
+    assert any(line.startswith("100 % of the 14 published values of GCNs") for line in claims)
 
 
 def audited(ours: list[float], errors: list[float]) -> pd.DataFrame:
@@ -94,24 +102,63 @@ def audited(ours: list[float], errors: list[float]) -> pd.DataFrame:
 def test_only_the_errors_of_the_two_winners_count(error, count):
     ours = [80.0, 86.0, *(70.0 for _ in list(METHODS)[2:])]
     audit = audited(ours, [error, error, *(50.0 for _ in ours[2:])])  # the others are noisy
-    text = to_markdown(list(describe_results(build_leaderboard(accuracies((0.0, 0.0, 0.0))), audit)))
-    assert f"in {count} of 1 settings" in text
+    text = to_markdown(describe_board(accuracies((0.0, 0.0, 0.0)), audit))
+    assert f"in {count} of 1 setting" in text
 
 
 def test_a_single_split_says_nothing_about_published_winners():
     audit = audited([80.0 for _ in METHODS], [float("nan") for _ in METHODS])
-    text = to_markdown(list(describe_results(build_leaderboard(accuracies((0.0, 0.0, 0.0))), audit)))
-    assert "settings" not in text
+    text = to_markdown(describe_board(accuracies((0.0, 0.0, 0.0)), audit))
+    assert "ettings" not in text
 
 
 def test_methods_without_a_test_are_not_called_worse():
     runs = benchmark_rows({"gcn": [0.8, 0.81, 0.82], "gat": [0.7, 0.71, 0.72], "mlp": [0.1]}, metric="test/accuracy")
-    assert "1 of the 1 other methods are significantly worse" in to_markdown(describe(runs))
+    text = to_markdown(describe(runs))
+    assert "Significantly worse than the best over splits: 1 of the 1 other methods." in text
+
+
+def test_methods_without_runs_on_a_dataset_are_named():
+    runs = accuracies((0.03, 0.03, 0.03))
+    text = to_markdown(describe(runs[(runs["model"] != "gat") | (runs["dataset"] != "pubmed")]))
+    assert "GCN 80.0; LOP-GPN 70.0. Left out for lack of runs: GAT." in text
+    assert "(rank by the mean over datasets): accuracy 2 of 2 (70.0)" in text
+
+
+def test_fewer_splits_than_others_are_said():
+    runs = accuracies((0.03, 0.03, 0.03))
+    text = to_markdown(describe(runs[(runs["model"] != "gat") | (runs["split"] == 0)]))
+    assert "GAT 82.0 (fewer splits); GCN 80.0; LOP-GPN 70.0." in text
+
+
+def test_a_single_dataset_is_not_called_a_mean():
+    text = to_markdown(describe(benchmark_rows({"gcn": [0.8] * 3, "lop_gpn": [0.7] * 3}, metric="test/accuracy")))
+    assert "**Accuracy**, CoraML: GCN 80.0; LOP-GPN 70.0." in text
+    assert "(rank on CoraML): accuracy 2 of 2 (70.0)" in text
+    assert "over datasets" not in text
+
+
+def test_the_terminal_names_methods_without_a_mean(capsys, tmp_path):
+    runs = accuracies((0.03, 0.03, 0.03))
+    runs = runs[(runs["model"] != "gat") | (runs["dataset"] != "pubmed")]
+    report = BenchmarkReport(tmp_path, runs, build_leaderboard(runs), audit_benchmark(runs))
+    print_leaderboard(report, "per_class_20")
+    out = " ".join(capsys.readouterr().out.split())
+    assert "20 per class, mean over 3 datasets" in out
+    assert "left out for lack of runs: GAT" in out
+
+
+def test_a_choice_is_compared_on_common_splits():
+    """GAT has only the second split, which is the easier one by 2 points."""
+    runs = accuracies((0.03, 0.031, 0.029))
+    (table,) = (b for b in describe(runs[(runs["model"] != "gat") | (runs["split"] == 1)]) if isinstance(b, Table))
+    assert next(row[1] for row in table.rows if row[0].startswith("GAT - GCN")) == "**+3.0 (+2.8 to +3.2)**"
 
 
 def test_what_is_missing_is_said():
-    lines = describe_missing(build_leaderboard(accuracies((0.0, 0.0, 0.0))))
-    assert lines[1:] == ["LOP-GPN paper: no runs yet.", "Shifts: no runs yet."]
-    assert "no runs on Amazon Photos, Amazon Computers, Coauthor CS, Coauthor Physics" in lines[0]
-    assert "CoraML: none of 24 methods with all 5 splits in clean, OS-1, OS-2, OS-3, OS-4, OS-5" in lines[0]
-    assert lines[0].endswith("PubMed: none of 24 methods with all 5 splits in clean, OS-1, OS-2, OS-3.")
+    runs = accuracies((0.0, 0.0, 0.0))
+    lines = describe_missing(build_leaderboard(runs[(runs["model"] != "gat") | (runs["split"] == 0)]))
+    assert lines[0] == "20 per class: no runs on Amazon Photos, Amazon Computers, Coauthor CS, Coauthor Physics."
+    assert "20 per class, CoraML: 21 methods with no runs; LOP-GPN / GCN with 0 to 2 of 5 splits" in lines[1]
+    assert lines[1].endswith("GAT with 0 to 1 of 5 splits, depending on the scenario.")
+    assert lines[-2:] == ["LOP-GPN paper: no runs yet.", "Shifts: no runs yet."]

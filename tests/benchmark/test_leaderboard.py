@@ -9,11 +9,13 @@ from lopgpn_exp.benchmark.leaderboard import (
     ALL_DATASETS,
     MEAN_SCENARIO,
     build_leaderboard,
+    compute_leads,
     compute_win_rates,
     find_tied,
+    rank_methods,
     select_summaries,
-    summarise_method_costs,
 )
+from lopgpn_exp.benchmark.method_costs import summarise_method_costs
 from lopgpn_exp.benchmark.tasks import TASKS, find_task_metric, find_tasks
 from lopgpn_exp.evaluation.metrics import LOWER_IS_BETTER
 from tests.support.benchmark_runs import benchmark_rows
@@ -73,12 +75,77 @@ def test_ties_follow_from_paired_t_tests_with_holms_correction():
         if p_values[name] * (len(p_values) - rank) >= 0.05:
             expected |= set(sorted(p_values, key=p_values.__getitem__)[rank:])
             break
-    assert find_tied(table, is_lower_better=False) == expected
+    tied = find_tied(compute_leads(table, is_lower_better=False), list(table.columns))
+    assert {name for name in table.columns if tied[name]} == expected
     assert 1 < len(expected) < 9
 
 
-def test_without_a_second_split_nothing_is_tied():
-    assert find_tied(pd.DataFrame({"a": [0.8], "b": [0.79]}), is_lower_better=False) == {"a"}
+@pytest.mark.parametrize("splits", [1, 2])
+def test_with_few_splits_nothing_is_tested(splits):
+    rows = select(build_leaderboard(benchmark_rows({"gcn": [0.8] * splits, "gat": [0.79] * splits}, metric="test/ece")))
+    assert rows["tied_with_best"].to_dict() == {"gat": True, "gcn": None}
+
+
+INCOMPLETE = {  # split 2 is easy
+    "gcn": [0.80, 0.81, 0.90],
+    "gat": [0.70, 0.71, 0.80],
+    "mlp": [np.nan, np.nan, 0.85],
+    "egnn": [0.75, 0.77, np.nan],
+}
+
+
+def test_methods_are_ranked_on_common_splits():
+    """The MLP has the best mean because it has the easy split; on that split, only the GCN is better."""
+    rows = select(build_leaderboard(benchmark_rows(INCOMPLETE, metric="test/accuracy")), task="accuracy")
+    assert rows.at["mlp", "mean"] > rows.at["gcn", "mean"]
+    assert rows["rank"].to_dict() == {"gcn": 1, "egnn": 2, "mlp": 2, "gat": 3}
+    assert rows["is_best"].to_dict() == {"gcn": True, "egnn": False, "mlp": False, "gat": False}
+    assert rows["is_partial"].to_dict() == {"gcn": False, "egnn": True, "mlp": True, "gat": False}
+    assert rows["tied_with_best"].to_dict() == {"gcn": True, "egnn": None, "mlp": None, "gat": False}
+
+
+def test_more_splits_than_others_do_not_make_a_method_the_best():
+    """One's own method may have more splits than the stored ones."""
+    values = {"gcn": [0.8, 0.82, 0.81], "gat": [0.7, 0.73, 0.7], "mine": [0.5, 0.51, 0.53, 0.9, 0.9, 0.9]}
+    rows = select(build_leaderboard(benchmark_rows(values, metric="test/accuracy")), task="accuracy")
+    assert rows["rank"].to_dict() == {"gcn": 1, "gat": 2, "mine": 3}
+    assert rows["tied_with_best"].to_dict() == {"gcn": True, "gat": False, "mine": False}
+
+
+def test_equal_means_have_equal_ranks():
+    table = pd.DataFrame({"a": [0.1, 0.2, 0.3], "b": [0.3, 0.2, 0.1]})  # sums differ in the last bit
+    assert rank_methods(compute_leads(table, is_lower_better=False)).tolist() == [1, 1]
+
+
+def test_the_mean_over_datasets_is_ranked_on_common_splits():
+    """Without it, GAT would win by having only the easy split of CiteSeer."""
+    parts = [
+        benchmark_rows({"gcn": [0.8, 0.8], "gat": [0.79, 0.79]}, metric="test/accuracy"),
+        benchmark_rows({"gcn": [0.5, 0.9], "gat": [np.nan, 0.89]}, metric="test/accuracy", dataset="citeseer"),
+    ]
+    rows = select(build_leaderboard(pd.concat(parts)), dataset=ALL_DATASETS)
+    assert rows.at["gat", "mean"] > rows.at["gcn", "mean"]
+    assert rows["rank"].to_dict() == {"gcn": 1, "gat": 2}
+    assert rows["is_partial"].to_dict() == {"gcn": False, "gat": True}
+
+
+def test_scenarios_and_datasets_that_few_methods_have_are_in_no_mean():
+    """A first run on another dataset, or with another scenario, leaves the means of all other methods as they are."""
+    values = {"gcn": [0.8, 0.82], "gat": [0.7, 0.71], "mlp": [0.6, 0.5]}
+    usual = [
+        benchmark_rows(values, metric="ood/auroc/eu", scenario=scenario, dataset=dataset)
+        for scenario in ("os_1", "os_2")
+        for dataset in ("cora_ml", "citeseer")
+    ]
+    rare = [
+        benchmark_rows({"gcn": [0.1]}, metric="ood/auroc/eu", scenario="os_3"),
+        benchmark_rows({"gcn": [0.1]}, metric="ood/auroc/eu", scenario="os_1", dataset="pubmed"),
+    ]
+    before, after = (build_leaderboard(pd.concat(parts)) for parts in (usual, usual + rare))
+    for dataset in ("cora_ml", ALL_DATASETS):
+        first, second = (select(board, dataset=dataset, scenario=MEAN_SCENARIO) for board in (before, after))
+        assert first["mean"].to_dict() == pytest.approx(second["mean"].to_dict())
+        assert first["runs"].to_dict() == second["runs"].to_dict()
 
 
 def test_scenarios_are_averaged_on_splits_that_have_all_of_them():
@@ -147,6 +214,17 @@ def test_mean_costs_are_over_the_same_datasets():
     assert costs.at[(ALL_DATASETS, "gcn"), "train"] == 5.0
     assert np.isnan(costs.at[(ALL_DATASETS, "gat"), "train"])  # 1.0 would be cheaper than GCN
     assert costs.at[(ALL_DATASETS, "gat"), "memory"] == 500.0
+
+
+def test_a_dataset_that_few_methods_have_is_not_in_mean_costs():
+    runs = pd.concat(
+        [
+            benchmark_rows({"gcn": [0.8], "gat": [0.8], "mlp": [0.8]}, metric="test/accuracy"),
+            benchmark_rows({"gcn": [0.8]}, metric="test/accuracy", dataset="pubmed"),
+        ]
+    )
+    costs = summarise_method_costs(runs).set_index(["dataset", "model"])
+    assert costs.at[(ALL_DATASETS, "gat"), "train"] == 2.0
 
 
 @pytest.mark.parametrize(

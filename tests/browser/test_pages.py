@@ -3,12 +3,15 @@
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from lopgpn_exp.benchmark.benchmark_report import write_benchmark_report
+from lopgpn_exp.benchmark.benchmark_runs import save_benchmark
 from lopgpn_exp.report.names import MODEL_COLORS, MODEL_NAMES, measure_color, measure_name
 from tests.browser.conftest import MODELS, environment, until
 from tests.support import ROOT
+from tests.support.benchmark_runs import benchmark_rows
 
 LINES = """
 return [...document.querySelectorAll(`svg[data-chart="${arguments[0]}"]`)].map(svg =>
@@ -126,17 +129,41 @@ def test_leaderboard_is_sorted_and_filtered(page, leaderboard):
     assert sorted(names) == ["GEBM", "GNNSafe"]
 
 
+def test_leaderboard_marks_missing_runs(page, tmp_path):
+    values = {"gcn": [0.8, 0.81, 0.82], "gat": [0.7, 0.71, 0.72], "mlp": [0.9]}
+    runs = pd.concat(
+        [
+            benchmark_rows(values, metric="test/accuracy"),
+            benchmark_rows({"gcn": [0.7], "gat": [0.79], "egnn": [0.6]}, metric="test/accuracy", dataset="citeseer"),
+        ]
+    )
+    save_benchmark(tmp_path / "runs.parquet", runs)
+    write_benchmark_report(tmp_path, figures=False)
+    open_page(page, tmp_path / "leaderboard.html")
+    rows = page.execute_script(
+        "return [...document.querySelectorAll('table.board tbody tr')].map(row =>"
+        "[row.firstChild.innerText.trim(), ...[...row.children].slice(1, 4).map(e => `${e.innerText} ${e.className}`)])"
+    )
+    cells = {name: [" ".join(cell.replace("number", "").split()) for cell in values] for name, *values in rows}
+    assert cells["GAT"] == ["75.0 ± 50.8 untested", "71.0 ± 2.5", "79.0 best"]
+    assert cells["GCN"] == ["75.5 ± 69.9 best", "81.0 ± 2.5 best", "70.0 untested"]
+    assert cells["MLP"] == ["-", "90.01 untested", "-"]  # 90.0 with one split
+    assert cells["EGNN"] == ["-", "-", "60.0 untested"]
+
+
 def test_leaderboard_shows_how_a_value_is_reproduced(page, leaderboard):
     open_page(page, leaderboard)
     choose(page, "task", "ood")
     choose(page, "dataset", "cora_ml")
     choose(page, "metric", "ood/auroc")
-    heads = page.execute_script("return [...document.querySelectorAll('table.board th')].map(e => e.innerText)")
+    heads = page.execute_script(
+        "return [...document.querySelectorAll('table.board th')].map(e => e.firstChild.innerText)"
+    )
     index = heads.index("OS-1")
     page.execute_script(f"document.querySelector('table.board tbody tr').children[{index}].firstChild.click()")
     text = page.execute_script("return document.querySelector('.details').innerText")
     model = page.execute_script("return document.querySelector('tbody th.model').innerText.trim()")
     assert text.startswith(f"{model}, CoraML, OS-1: AUC-ROC by ")
-    assert "dataset=cora_ml ood=os_1 -m" in text
+    assert "dataset=cora_ml ood=os_1 split.index=0,1,2,3,4 -m" in text
     assert "95 % interval" in text
     assert page.execute_script("return document.querySelectorAll('td.best').length") >= 1
