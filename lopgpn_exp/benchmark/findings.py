@@ -32,8 +32,8 @@ CHOICES = (
     ("GEBM - GCN: energies at three scales", "gcn", "gebm"),
     ("GCN, dropout - GCN: dropout during prediction", "gcn", "gcn_dropout"),
     ("GCN, ensemble - GCN: ten networks instead of one", "gcn", "gcn_ensemble"),
-    ("LOP-GPN - GPN (sym): opinions are pooled instead of evidence", "gpn_sym", "lop_gpn"),
-    ("GPN (rw) - GPN (sym): random-walk instead of symmetric normalisation", "gpn_sym", "gpn_rw"),
+    # Not GPN (sym), whose hidden layer is narrower under `per_class_20`.
+    ("LOP-GPN - GPN (rw): opinions are pooled instead of evidence", "gpn_rw", "lop_gpn"),
     ("EGNN, evidence - EGNN: evidence is propagated", "egnn", "egnn_evidence"),
     ("EPN-reg - EPN: two regularising losses", "epn", "epn_reg"),
     ("EPN-reg - GCN: an evidential probe on the same network", "gcn", "epn_reg"),

@@ -16,7 +16,7 @@ class BenchmarkProtocol:
 
     Args:
         title: its name on pages.
-        description: one sentence on splits and scenarios.
+        description: splits, scenarios and hyper-parameters in a sentence or two.
         splits: how many splits a complete benchmark has.
     """
 
@@ -31,7 +31,8 @@ PROTOCOLS = {
     "per_class_20": BenchmarkProtocol(
         title="20 per class",
         description="20 training nodes per class, 20 % of all nodes for test and the rest for validation; clean, and "
-        "with up to five sets of left-out classes (Yu et al., 2025).",
+        "with up to five sets of left-out classes (Yu et al., 2025). Methods made of GCNs or GATs, and GPN (sym), "
+        "have the hyper-parameters of that source, such as 16 hidden units in GPN (sym); the others have their own.",
         datasets=(
             *("cora_ml", "citeseer", "amazon_photos", "pubmed"),
             *("amazon_computers", "coauthor_cs", "coauthor_physics"),
