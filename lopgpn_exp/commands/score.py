@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 
 from lopgpn_exp.commands.dispatch import CommandResult
 from lopgpn_exp.commands.shared import (
+    GRAPH_OPTIONS,
+    JUDGEMENT_OPTIONS,
     RUN_HELP,
     add_graph_options,
     add_limit_options,
     add_promise_options,
     check_graph_options,
+    check_output_file,
     check_promise_options,
     fit_run_limits,
     fit_run_rule,
-    graph_words,
     open_run,
-    promise_words,
     read_graph,
+    repeat_options,
 )
 from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.runs.storage import check_table_file, write_table
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
     from lopgpn_exp.evaluation.acceptance import AcceptanceRule
@@ -72,6 +75,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
 
     check_graph_options(options)
     run = open_run(options)
+    check_output_file("export", run, options)
     limits = fit_run_limits(run, options)
     rule = fit_run_rule(run, limits, options)
     nodes, sets = _apply(run, limits, rule, options)
@@ -96,13 +100,10 @@ def execute(options: argparse.Namespace) -> CommandResult:
     if sets is not None:
         _print_sets(console, sets, scored)
     if rule is not None:
-        from lopgpn_exp.report.guarantee_report import describe_accepted_errors, describe_rule
-
-        console.print(f"\n{describe_accepted_errors(~is_correct[rule.accept_nodes(scored)])}", style="bold")
-        console.print(describe_rule(rule), style="dim")
+        _print_accepted(console, rule, scored, is_correct)
     if options.export is not None:
         write_table(options.export, reliability)
-    words = [*graph_words(options), *promise_words(options)]
+    words = repeat_options(options, GRAPH_OPTIONS | JUDGEMENT_OPTIONS)
     return CommandResult([options.export], [["predict", options.run, *words]])
 
 
@@ -147,4 +148,16 @@ def _print_sets(console: Console, sets: RunSets, scored: pd.DataFrame) -> None:
     console.print(f"\n{describe_calibration(calibration, is_new_graph=sets.is_new_graph)}", style="bold")
     print_table(render_set_scores(scores))
     if warning := describe_set_scores(scores):
+        console.print(warning, style="yellow")
+
+
+def _print_accepted(console: Console, rule: AcceptanceRule, scored: pd.DataFrame, is_correct: np.ndarray) -> None:
+    """Print how many accepted nodes are wrong, and whether this breaks the promise."""
+    from lopgpn_exp.report.guarantee_report import describe_accepted_errors, describe_broken_bound, describe_rule
+
+    is_accepted = rule.accept_nodes(scored)
+    is_wrong, is_ood = ~is_correct[is_accepted], scored["is_ood"].to_numpy()[is_accepted]
+    console.print(f"\n{describe_accepted_errors(is_wrong, is_ood)}", style="bold")
+    console.print(describe_rule(rule), style="dim")
+    if warning := describe_broken_bound(is_wrong[~is_ood], rule.max_error):
         console.print(warning, style="yellow")

@@ -96,13 +96,22 @@ def describe_set_scores(scores: Sequence[SetScore]) -> str:
     return "The coverage is outside of its expected range: these nodes are not like the calibration nodes."
 
 
-def describe_accepted_errors(is_wrong: np.ndarray) -> str:
-    """Return how many accepted labelled nodes are wrong."""
-    if len(is_wrong) == 0:
-        return "None of the labelled nodes is accepted"
-    measured = MeasuredShare.count(is_wrong)
-    interval = f"95 % interval {measured.low:.1%} to {measured.high:.1%}"
-    return f"{measured.share:.1%} of {measured.nodes:,} accepted labelled nodes are wrong ({interval})"
+def describe_accepted_errors(is_wrong: np.ndarray, is_ood: np.ndarray) -> str:
+    """Return how many accepted labelled nodes are wrong; OOD nodes, which no promise covers, are only counted."""
+    if is_ood.all():
+        text = "None of the labelled nodes is accepted"
+    else:
+        measured = MeasuredShare.count(is_wrong[~is_ood])
+        interval = f"95 % interval {measured.low:.1%} to {measured.high:.1%}"
+        text = f"{measured.share:.1%} of {measured.nodes:,} accepted labelled nodes are wrong ({interval})"
+    return text + (f"; the promise does not cover {is_ood.sum():,} accepted OOD nodes" if is_ood.any() else "")
+
+
+def describe_broken_bound(is_wrong: np.ndarray, max_error: float) -> str:
+    """Return a warning if the measured error is significantly larger than promised; empty otherwise."""
+    if len(is_wrong) == 0 or MeasuredShare.count(is_wrong).low <= max_error:
+        return ""
+    return f"More than {_percent(max_error)} are wrong: these nodes are not like the validation nodes."
 
 
 def render_change(change: GraphChange) -> Table:

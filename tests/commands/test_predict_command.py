@@ -63,6 +63,41 @@ def test_next_commands_name_the_output_folder_and_the_least_trusted_node(predict
     assert flags[match[1]] != "trust"
 
 
+def test_next_commands_repeat_what_the_flags_and_promises_depend_on(predict):
+    limits = ["--accuracy", "0.9", "--unknown", "0.1", "--epistemic", "eu", "--max-error", "0.15"]
+    _, out, _ = predict(*limits, "--confidence", "0.9000001")
+    assert f" {' '.join(limits)} --confidence 0.9000001 " in out.splitlines()[-2]
+    assert "--accuracy" not in out.splitlines()[-1]
+
+
+def test_explain_is_suggested_only_for_a_model_that_pools_opinions(command, tmp_path):
+    for model, is_suggested in (("gcn", False), ("appnp", True)):
+        run_id = run_tiny(tmp_path / "outputs", f"model={model}").result.run_id
+        _, out, _ = command("predict", run_id, "--unknown", "0.5")
+        assert "Least trusted" in out
+        assert ("lopgpn_exp explain" in out) == is_suggested
+
+
+def test_table_does_not_replace_a_file_that_the_graph_is_read_from(command, tmp_path):
+    write_tables(tmp_path)
+    run_id = run_custom()
+    other = tmp_path / "other"
+    other.mkdir()
+    write_tables(other)
+    for words in (
+        ["predict", run_id, "--output", "nodes.csv"],
+        ["predict", run_id, "--graph", "other", "--output", "other/edges.csv"],
+        ["predict", run_id, "--graph", "other/nodes.csv", "--edges", "edges.csv", "--output", "other/nodes.csv"],
+        ["score", run_id, "--export", "edges.csv"],
+    ):
+        before = Path(words[-1]).read_bytes()
+        code, _, err = command(*words)
+        assert (code, Path(words[-1]).read_bytes()) == (2, before)
+        assert f"{words[-1]} is a file that the graph is read from" in err
+    assert command("predict", run_id, "--graph", ".", "--output", "new.csv")[0] == 0
+    assert command("predict", run_id, "--graph", ".", "--output", "new.csv")[0] == 0
+
+
 def test_order_of_rows_does_not_matter(predict, tree_run, tmp_path):
     folder, _ = tree_run
     predict("--output", "first.csv")
