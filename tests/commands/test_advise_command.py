@@ -109,12 +109,20 @@ def test_a_folder_that_cannot_be_written_is_one_message_before_any_training(comm
     assert "Comparing" not in out
 
 
+def test_method_that_cannot_be_trained_is_named_with_what_was_expected(command, tmp_path):
+    write_tables(tmp_path)
+    code, out, err = command("advise", ".", "--methods", "mlp,matern_ggp", *FEW_EPOCHS)
+    assert code == 0, err
+    assert "- Not compared: matern_ggp (num_eigenpairs is 500; expected: from 1 to 300, the number of nodes)." in out
+
+
 LABELS = {"none": "", "one": "oak", "few": ["oak", "ash"] * 12}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([], "the following arguments are required: GRAPH\n"),
         (["nosuch.csv"], "there is no file nosuch.csv"),
         (["nodes.csv"], "try:      --edges edges.csv"),
         (["none"], "no node has a label"),
@@ -136,7 +144,7 @@ LABELS = {"none": "", "one": "oak", "few": ["oak", "ash"] * 12}
 )
 def test_input_error_is_one_message_before_any_training(command, tmp_path, words, message):
     write_tables(tmp_path)
-    if words[0] in LABELS:
+    if words and words[0] in LABELS:
         folder = tmp_path / words[0]
         folder.mkdir()
         write_tables(folder)
