@@ -93,7 +93,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
 
     # Deferred imports: a typo is reported without torch.
     from lopgpn_exp.evaluation.graph_change import check_fail_above, compare_versions
-    from lopgpn_exp.report.console import Console
+    from lopgpn_exp.report.console import Console, print_table
     from lopgpn_exp.report.guarantee_report import render_change
     from lopgpn_exp.report.trust_report import render_flag_counts, render_nodes
     from lopgpn_exp.runs.guarantees import check_coverage
@@ -115,7 +115,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
         flags, ids = prediction.table["flag"].to_numpy(), prediction.table["id"]
         change = compare_versions(flags, ids, run.predictions, limits)
         console.print()
-        console.print(render_change(change))
+        print_table(render_change(change))
         if options.fail_above is not None and change.everything.share > options.fail_above:
             exit_code = LIMIT_EXCEEDED
     _print_promises(console, run, prediction, rule, is_changed=changed is not None)
@@ -123,7 +123,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
     if len(suspects):
         measures = [name for name in (limits.aleatoric, limits.epistemic) if name is not None]
         console.print("\nLeast trusted, nodes without a label first")
-        console.print(render_nodes(suspects, measures))
+        print_table(render_nodes(suspects, measures))
     if exit_code:
         share = f"{change.everything.share:.1%} of the nodes are flagged unknown"
         print_note(f"\nlopgpn_exp: {share}, more than --fail-above {options.fail_above:g}: exit code {exit_code}")

@@ -70,7 +70,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
     # Deferred imports: a wrong option is reported without pandas.
     from lopgpn_exp.evaluation.node_table import find_measures
     from lopgpn_exp.evaluation.trust import score_flags
-    from lopgpn_exp.report.console import Console
+    from lopgpn_exp.report.console import Console, print_table
     from lopgpn_exp.report.trust_report import describe_limits, render_reliability, render_selection
 
     check_graph_options(options)
@@ -93,10 +93,10 @@ def execute(options: argparse.Namespace) -> CommandResult:
     console = Console()
     title = f"\n{len(scored):,} labelled nodes of {options.run}, {is_correct.mean():.1%} predicted correctly"
     console.print(title, style="bold")
-    console.print(render_reliability(reliability))
+    print_table(render_reliability(reliability))
     console.print(describe_limits(limits), style="dim")
     console.print("\nSelective prediction: accepting the least uncertain nodes first", style="bold")
-    console.print(render_selection(uncertainties, is_correct, coverage=options.keep, risk=options.risk))
+    print_table(render_selection(uncertainties, is_correct, coverage=options.keep, risk=options.risk))
     if sets is not None:
         _print_sets(console, sets, scored)
     if rule is not None:

@@ -206,7 +206,7 @@ def _in_terms_of_options(error: InputError) -> InputError:
     value = "FILE" if error.suggestion is None else error.suggestion
     hints = {"path": f"--graph {value}", "edges": f"--edges {value}"}
     hints |= dict.fromkeys(
-        ("id_column", "label_column", "split_column", "source_column", "target_column", "ignore"),
+        ("id_column", "label_column", "source_column", "target_column"),
         "name the columns as in the file that the run was made from",
     )
     hints["memory_limit_gib"] = "use fewer nodes, or a machine with more memory"

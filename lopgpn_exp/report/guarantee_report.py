@@ -67,7 +67,7 @@ def describe_limitations(own: pd.DataFrame, *, is_changed: bool) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.4g} %"
+    return f"{100 * share:.10g} %"
 
 
 def render_set_scores(scores: Sequence[SetScore]) -> Table:
@@ -93,7 +93,10 @@ def describe_set_scores(scores: Sequence[SetScore]) -> str:
     """Return a warning if the coverage is not what is to be expected; empty otherwise."""
     if all(score.is_expected for score in scores):
         return ""
-    return "The coverage is outside of its expected range: these nodes are not like the calibration nodes."
+    return (
+        "The coverage is outside of its expected range: either this is one of the 5 % of calibrations in which that "
+        "happens by chance, or these nodes are not like the calibration nodes."
+    )
 
 
 def describe_accepted_errors(is_wrong: np.ndarray, is_ood: np.ndarray) -> str:
