@@ -308,7 +308,10 @@ def test_run_without_tracking_needs_a_store_and_creates_none(command, tmp_path):
 @pytest.mark.parametrize("name", ["model.ckpt", "predictions.parquet"])
 def test_damaged_run_is_one_message_and_registers_nothing(register, outputs, client, name):
     path = next((outputs / "runs").glob("appnp-custom-s0-*")) / name
-    path.write_bytes(path.read_bytes()[:-9])
+    content = path.read_bytes()
+    path.unlink()
+    assert f"{path} cannot be" in register()[2]
+    path.write_bytes(content[:-9])
     code, _, err = register()
     assert code == 2
     assert name in err
