@@ -10,7 +10,9 @@ import pytest
 
 from lopgpn_exp.data.files import custom_graph
 from lopgpn_exp.data.splits import own_split
+from lopgpn_exp.evaluation.choice import Estimate
 from lopgpn_exp.graph import Part
+from lopgpn_exp.report.choice_report import _points
 from lopgpn_exp.runs.table import read_results
 from tests.support.html_pages import Reader, charts
 from tests.support.tables import write_tables
@@ -114,6 +116,11 @@ def test_method_that_cannot_be_trained_is_named_with_what_was_expected(command, 
     code, out, err = command("advise", ".", "--methods", "mlp,matern_ggp", *FEW_EPOCHS)
     assert code == 0, err
     assert "- Not compared: matern_ggp (num_eigenpairs is 500; expected: from 1 to 300, the number of nodes)." in out
+
+
+def test_interval_of_a_small_difference_does_not_end_at_zero():
+    assert _points(Estimate(-0.0008, -0.0013, -0.0003)) == "-0.08 points [-0.13, -0.03]"
+    assert _points(Estimate(0.103, 0.077, 0.128)) == "+10.3 points [+7.7, +12.8]"
 
 
 LABELS = {"none": "", "one": "oak", "few": ["oak", "ash"] * 12}
