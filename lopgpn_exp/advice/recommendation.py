@@ -39,7 +39,7 @@ def choose_from_outcomes(outcomes: Sequence[Outcome], *, minutes: float) -> Choi
     if failed:
         details = failed[0].job.folder / "error.txt"  # not there if the disk is full
         raise InputError(
-            f"no method could be trained: {_first_line(failed[0].error)}",
+            f"no method could be trained: {_describe_error(failed[0].error)}",
             expected="at least one" + (f"; the details are in {details}" if details.is_file() else ""),
         )
     raise InputError(
@@ -61,7 +61,7 @@ def build_report(choice: Choice, outcomes: Sequence[Outcome], graph: Graph, comm
         name = outcome.trial.candidate.name
         if outcome.is_finished:
             continue
-        reason = NO_TIME if outcome.attempt is None else _first_line(outcome.attempt.error)
+        reason = NO_TIME if outcome.attempt is None else _describe_error(outcome.attempt.error)
         skipped.setdefault(f"{name} on one half of the nodes" if name in choice.by_name else name, reason)
     reasons = {candidate.name: candidate.reason for candidate in _candidates(outcomes)}
     return ChoiceReport(choice, _describe_edges(graph), reasons, skipped, command)
@@ -103,5 +103,8 @@ def _candidates(outcomes: Sequence[Outcome]) -> list[Candidate]:
     return list(dict.fromkeys(outcome.trial.candidate for outcome in outcomes))
 
 
-def _first_line(text: str | None) -> str:
-    return (text or "").partition("\n")[0]
+def _describe_error(text: str | None) -> str:
+    """Return what was wrong and what was expected as one line."""
+    what, _, details = (text or "").partition("\n")
+    expected = [line.strip() for line in details.splitlines() if line.startswith("  expected:")]
+    return "; ".join([what, *expected])

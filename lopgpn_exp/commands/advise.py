@@ -39,7 +39,9 @@ MAX_MINUTES = 60 * 24 * 365  # the timer of the operating system has a limit, to
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("graph", metavar="GRAPH", help="a file or a folder, as for dataset.path")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="options of dataset, split and trainer")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], metavar="KEY=VALUE", help="options of dataset, split and trainer"
+    )
     parser.add_argument("--edges", metavar="FILE", help="the table of edges, if GRAPH is one of nodes")
     parser.add_argument("--minutes", type=float, default=5.0, help="time for all trainings (%(default)g)")
     parser.add_argument("--methods", metavar="MODEL,MODEL", help="only these, as in model=...; default: a list")

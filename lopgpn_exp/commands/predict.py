@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 
 from lopgpn_exp.commands.dispatch import LIMIT_EXCEEDED, CommandResult
 from lopgpn_exp.commands.shared import (
+    GRAPH_OPTIONS,
+    JUDGEMENT_OPTIONS,
     RUN_HELP,
     add_graph_options,
     add_limit_options,
     add_promise_options,
     check_graph_options,
+    check_output_file,
     check_promise_options,
     fit_run_limits,
     fit_run_rule,
-    graph_words,
     open_run,
     print_note,
-    promise_words,
     read_graph,
+    repeat_options,
 )
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.runs.storage import check_table_file, write_table
@@ -85,12 +87,13 @@ def execute(options: argparse.Namespace) -> CommandResult:
         )
     check_graph_options(options)
     run = open_run(options)
+    check_output_file("output", run, options)
     limits = fit_run_limits(run, options)
     rule = fit_run_rule(run, limits, options)
 
     # Deferred imports: a typo is reported without torch.
     from lopgpn_exp.evaluation.graph_change import check_fail_above, compare_versions
-    from lopgpn_exp.report.console import Console
+    from lopgpn_exp.report.console import Console, print_table
     from lopgpn_exp.report.guarantee_report import render_change
     from lopgpn_exp.report.trust_report import render_flag_counts, render_nodes
     from lopgpn_exp.runs.guarantees import check_coverage
@@ -112,7 +115,7 @@ def execute(options: argparse.Namespace) -> CommandResult:
         flags, ids = prediction.table["flag"].to_numpy(), prediction.table["id"]
         change = compare_versions(flags, ids, run.predictions, limits)
         console.print()
-        console.print(render_change(change))
+        print_table(render_change(change))
         if options.fail_above is not None and change.everything.share > options.fail_above:
             exit_code = LIMIT_EXCEEDED
     _print_promises(console, run, prediction, rule, is_changed=changed is not None)
@@ -120,13 +123,14 @@ def execute(options: argparse.Namespace) -> CommandResult:
     if len(suspects):
         measures = [name for name in (limits.aleatoric, limits.epistemic) if name is not None]
         console.print("\nLeast trusted, nodes without a label first")
-        console.print(render_nodes(suspects, measures))
+        print_table(render_nodes(suspects, measures))
     if exit_code:
         share = f"{change.everything.share:.1%} of the nodes are flagged unknown"
         print_note(f"\nlopgpn_exp: {share}, more than --fail-above {options.fail_above:g}: exit code {exit_code}")
-    next_commands = [["score", options.run, *graph_words(options), *promise_words(options)]]
-    if len(suspects):
-        next_commands.append(["explain", options.run, str(suspects["id"].iloc[0]), *graph_words(options)])
+    next_commands = [["score", options.run, *repeat_options(options, GRAPH_OPTIONS | JUDGEMENT_OPTIONS)]]
+    node = str(suspects["id"].iloc[0]) if len(suspects) else "-"
+    if run.model.pools_opinions and not node.startswith("-"):  # which would be read as an option
+        next_commands.append(["explain", options.run, node, *repeat_options(options, GRAPH_OPTIONS)])
     return CommandResult([options.output], next_commands, exit_code)
 
 

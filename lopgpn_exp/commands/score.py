@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 
 from lopgpn_exp.commands.dispatch import CommandResult
 from lopgpn_exp.commands.shared import (
+    GRAPH_OPTIONS,
+    JUDGEMENT_OPTIONS,
     RUN_HELP,
     add_graph_options,
     add_limit_options,
     add_promise_options,
     check_graph_options,
+    check_output_file,
     check_promise_options,
     fit_run_limits,
     fit_run_rule,
-    graph_words,
     open_run,
-    promise_words,
     read_graph,
+    repeat_options,
 )
 from lopgpn_exp.errors import InputError, check_parameter
 from lopgpn_exp.runs.storage import check_table_file, write_table
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
     from lopgpn_exp.evaluation.acceptance import AcceptanceRule
@@ -67,11 +70,12 @@ def execute(options: argparse.Namespace) -> CommandResult:
     # Deferred imports: a wrong option is reported without pandas.
     from lopgpn_exp.evaluation.node_table import find_measures
     from lopgpn_exp.evaluation.trust import score_flags
-    from lopgpn_exp.report.console import Console
+    from lopgpn_exp.report.console import Console, print_table
     from lopgpn_exp.report.trust_report import describe_limits, render_reliability, render_selection
 
     check_graph_options(options)
     run = open_run(options)
+    check_output_file("export", run, options)
     limits = fit_run_limits(run, options)
     rule = fit_run_rule(run, limits, options)
     nodes, sets = _apply(run, limits, rule, options)
@@ -89,20 +93,17 @@ def execute(options: argparse.Namespace) -> CommandResult:
     console = Console()
     title = f"\n{len(scored):,} labelled nodes of {options.run}, {is_correct.mean():.1%} predicted correctly"
     console.print(title, style="bold")
-    console.print(render_reliability(reliability))
+    print_table(render_reliability(reliability))
     console.print(describe_limits(limits), style="dim")
     console.print("\nSelective prediction: accepting the least uncertain nodes first", style="bold")
-    console.print(render_selection(uncertainties, is_correct, coverage=options.keep, risk=options.risk))
+    print_table(render_selection(uncertainties, is_correct, coverage=options.keep, risk=options.risk))
     if sets is not None:
         _print_sets(console, sets, scored)
     if rule is not None:
-        from lopgpn_exp.report.guarantee_report import describe_accepted_errors, describe_rule
-
-        console.print(f"\n{describe_accepted_errors(~is_correct[rule.accept_nodes(scored)])}", style="bold")
-        console.print(describe_rule(rule), style="dim")
+        _print_accepted(console, rule, scored, is_correct)
     if options.export is not None:
         write_table(options.export, reliability)
-    words = [*graph_words(options), *promise_words(options)]
+    words = repeat_options(options, GRAPH_OPTIONS | JUDGEMENT_OPTIONS)
     return CommandResult([options.export], [["predict", options.run, *words]])
 
 
@@ -147,4 +148,16 @@ def _print_sets(console: Console, sets: RunSets, scored: pd.DataFrame) -> None:
     console.print(f"\n{describe_calibration(calibration, is_new_graph=sets.is_new_graph)}", style="bold")
     print_table(render_set_scores(scores))
     if warning := describe_set_scores(scores):
+        console.print(warning, style="yellow")
+
+
+def _print_accepted(console: Console, rule: AcceptanceRule, scored: pd.DataFrame, is_correct: np.ndarray) -> None:
+    """Print how many accepted nodes are wrong, and whether this breaks the promise."""
+    from lopgpn_exp.report.guarantee_report import describe_accepted_errors, describe_broken_bound, describe_rule
+
+    is_accepted = rule.accept_nodes(scored)
+    is_wrong, is_ood = ~is_correct[is_accepted], scored["is_ood"].to_numpy()[is_accepted]
+    console.print(f"\n{describe_accepted_errors(is_wrong, is_ood)}", style="bold")
+    console.print(describe_rule(rule), style="dim")
+    if warning := describe_broken_bound(is_wrong[~is_ood], rule.max_error):
         console.print(warning, style="yellow")

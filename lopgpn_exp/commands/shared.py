@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 RUN_HELP = "RUN is a run id or its beginning, the folder of a run, or an MLflow run id."
 URI_HELP = "MLflow store in which MLflow ids are looked up, as in tracking.uri"
-CONFIDENCE = 0.95
+ACCURACY, UNKNOWN, CONFIDENCE = 0.95, 0.05, 0.95
+GRAPH_OPTIONS = {"trust": False, "graph": None, "edges": None}  # names and defaults
+JUDGEMENT_OPTIONS = {"accuracy": ACCURACY, "unknown": UNKNOWN} | dict.fromkeys(
+    ("epistemic", "coverage", "max_error", "confidence")
+)
 
 
 def add_run_argument(
@@ -47,9 +51,9 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
 
 def add_limit_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that set the limits of trust."""
-    parser.add_argument("--accuracy", type=float, default=0.95, help="of trusted validation nodes (%(default)s)")
+    parser.add_argument("--accuracy", type=float, default=ACCURACY, help="of trusted validation nodes (%(default)s)")
     parser.add_argument(
-        "--unknown", type=float, default=0.05, help="share of validation nodes flagged unknown (%(default)s)"
+        "--unknown", type=float, default=UNKNOWN, help="share of validation nodes flagged unknown (%(default)s)"
     )
     parser.add_argument("--epistemic", help="measure that flags unknown nodes, such as eu; default: the model's choice")
 
@@ -95,12 +99,6 @@ def fit_run_rule(run: SavedRun, limits: Limits, options: argparse.Namespace) -> 
     )
 
 
-def promise_words(options: argparse.Namespace) -> list[str]:
-    """Return the options that ask another command for the same promises."""
-    values = {"--coverage": options.coverage, "--max-error": options.max_error, "--confidence": options.confidence}
-    return [word for option, value in values.items() if value is not None for word in (option, f"{value:g}")]
-
-
 def tag_reader(options: argparse.Namespace) -> ReadTags:
     """Return a function that reads the tags of an MLflow run."""
     return partial(read_tags, uri=options.uri, output_dir=options.output_dir)
@@ -139,6 +137,35 @@ def read_graph(run: SavedRun, options: argparse.Namespace) -> Graph | None:
     return graph
 
 
+def check_output_file(option: str, run: SavedRun, options: argparse.Namespace) -> None:
+    """Raise an InputError if a table would replace a file that the run or the changed graph is read from.
+
+    Args:
+        option: the one that names the table.
+    """
+    file: Path | None = getattr(options, option)
+    if file is None:
+        return
+    dataset = run.config["dataset"]
+    for source in (options.graph, options.edges, dataset.get("path"), dataset.get("edges")):
+        if source is None:
+            continue
+        path = Path(source).expanduser()
+        if _is_same_file(file, path) or (file.stem in ("nodes", "edges") and _is_same_file(file, path / file.name)):
+            raise InputError(
+                f"{file} is a file that the graph is read from, which the table would replace",
+                expected="another file",
+                hint=f"--{option} {file.stem}_{option}{file.suffix}",
+            )
+
+
+def _is_same_file(first: Path, second: Path) -> bool:
+    try:
+        return first.samefile(second)
+    except (OSError, ValueError):  # one of them does not exist
+        return False
+
+
 def fit_run_limits(run: SavedRun, options: argparse.Namespace) -> Limits:
     """Return the limits of trust, fitted to the validation nodes of the run."""
     from lopgpn_exp.evaluation.trust import fit_validation_limits  # deferred import: --help works without pandas
@@ -152,10 +179,14 @@ def fit_run_limits(run: SavedRun, options: argparse.Namespace) -> Limits:
     )
 
 
-def graph_words(options: argparse.Namespace) -> list[str]:
-    """Return the options that apply another command to the same graph."""
-    values = {"--graph": options.graph, "--edges": options.edges}
-    return [str(word) for option, value in values.items() if value is not None for word in (option, value)]
+def repeat_options(options: argparse.Namespace, defaults: Mapping[str, object]) -> list[str]:
+    """Return those options that differ from their defaults, for another command that should use them, too."""
+    words = []
+    for name, default in defaults.items():
+        value = getattr(options, name)
+        if value != default:
+            words += [f"--{name.replace('_', '-')}"] + [str(value)] * (value is not True)
+    return words
 
 
 def print_line(text: str) -> None:
@@ -175,7 +206,7 @@ def _in_terms_of_options(error: InputError) -> InputError:
     value = "FILE" if error.suggestion is None else error.suggestion
     hints = {"path": f"--graph {value}", "edges": f"--edges {value}"}
     hints |= dict.fromkeys(
-        ("id_column", "label_column", "split_column", "source_column", "target_column", "ignore"),
+        ("id_column", "label_column", "source_column", "target_column"),
         "name the columns as in the file that the run was made from",
     )
     hints["memory_limit_gib"] = "use fewer nodes, or a machine with more memory"

@@ -196,6 +196,12 @@ def validation_halves_split(
             expected=f"at least {MIN_VALIDATION}: one half for early stopping, the other half for comparing methods",
             hint="label more nodes" if graph.official_part is None else "mark more nodes as val in the split column",
         )
+    if not bool(((graph.labels >= 0) & (labels < 0)).any()):
+        raise InputError(
+            "the split has no labelled test nodes",
+            expected="at least one, on which the chosen method is evaluated",
+            hint="mark some nodes as test in the split column",
+        )
     nodes = nodes[np.argsort(labels.numpy()[nodes], kind="stable")]
     part[part == Part.TEST] = Part.NONE
     part[nodes[1 - index :: 2]] = Part.TEST

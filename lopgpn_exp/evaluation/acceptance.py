@@ -231,12 +231,14 @@ def _explain_failure(
     """Return the error that nothing can be accepted, with the smallest error that can be promised, if there is one."""
     num_nodes = len(uncertainty) + len(others)
     needed = count_needed_nodes(num_nodes, max_error=max_error, confidence=confidence)
-    promise = f"an error of at most {max_error:g} cannot be promised with confidence {confidence:g}"
+    promise = f"an error of at most {max_error} cannot be promised with confidence {confidence}"
     known = "validation nodes that are not flagged unknown"
     if len(uncertainty) < needed:
         reason = f"it takes at least {needed:,} {known}, and there are {len(uncertainty):,}"
     else:
-        reason = f"{int(is_wrong.sum()):,} of the {len(uncertainty):,} {known} are wrong, certain ones among them"
+        reason = (
+            f"{int(is_wrong.sum()):,} of the {len(uncertainty):,} {known} are wrong, also among the least uncertain"
+        )
     for error in (error for error in ERRORS if error > max_error):
         possible = fit_acceptance(uncertainty, is_wrong, others, max_error=error, confidence=confidence)
         if possible is not None:

@@ -105,7 +105,8 @@ def _choose_epistemic(measures: Sequence[str], name: str | None, declared: Mappi
         return choose_measure("epistemic", measures, declared.get("epistemic"))
     available = measures_of("epistemic", measures)
     expected = "one of " + ", ".join(available) if available else "nothing: this model has no epistemic measure"
-    check_parameter("epistemic", repr(name), name in available, expected=expected, suggestion=nearest(name, available))
+    suggestion = nearest(name, available) or next(iter(available), None)
+    check_parameter("epistemic", repr(name), name in available, expected=expected, suggestion=suggestion)
     return name
 
 

@@ -47,6 +47,11 @@ class Model(nn.Module, ABC):
         """Return a model that can predict a changed version of the graph it was trained on: as a rule, itself."""
         return self
 
+    @property
+    def pools_opinions(self) -> bool:
+        """Whether `opinions` says which nodes a posterior is pooled from."""
+        return type(self).opinions is not Model.opinions
+
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
         """Return the opinions that the posterior of `node` is pooled from, if the model pools over nodes."""
         raise InputError(

@@ -170,7 +170,7 @@ def _too_few_nodes(num_nodes: int, coverage: float, num_parts: int) -> InputErro
     """Return the error that n calibration nodes, or n in each of two parts, do not suffice: n / (n + 1) is possible."""
     needed = num_parts * math.ceil(coverage / (1 - coverage) * (1 - ROUNDING))
     where = "in each half of the validation nodes" if num_parts > 1 else "for validation"
-    what = f"prediction sets of coverage {coverage:g} need more than the {num_nodes} nodes {where}"
+    what = f"prediction sets of coverage {coverage} need more than the {num_nodes} nodes {where}"
     if num_nodes == 0:
         expected = f"at least {needed} validation nodes"
         return InputError(what, expected=expected, parameter="split", suggestion="random")

@@ -87,6 +87,10 @@ class PostHocModel(CompositeModel):
         model.base = base
         return model
 
+    @property
+    def pools_opinions(self) -> bool:
+        return self.base.pools_opinions
+
     def opinions(self, graph: Graph, node: int, *, cache_dir: Path | None = None) -> Opinions:
         return self.base.opinions(graph, node, cache_dir=cache_dir)
 

@@ -109,7 +109,10 @@ def _percent(estimate: Estimate) -> str:
 
 
 def _points(difference: Estimate) -> str:
-    return f"{100 * difference.value:+.1f} points [{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]"
+    values = [100 * value for value in (difference.value, difference.low, difference.high)]
+    digits = 1 if min(map(abs, values)) >= 0.05 else 2  # a significant difference should not end at 0.0
+    value, low, high = (f"{value:+.{digits}f}" for value in values)
+    return f"{value} points [{low}, {high}]"
 
 
 def _head() -> list[str]:

@@ -67,7 +67,7 @@ def describe_limitations(own: pd.DataFrame, *, is_changed: bool) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.4g} %"
+    return f"{100 * share:.10g} %"
 
 
 def render_set_scores(scores: Sequence[SetScore]) -> Table:
@@ -93,16 +93,28 @@ def describe_set_scores(scores: Sequence[SetScore]) -> str:
     """Return a warning if the coverage is not what is to be expected; empty otherwise."""
     if all(score.is_expected for score in scores):
         return ""
-    return "The coverage is outside of its expected range: these nodes are not like the calibration nodes."
+    return (
+        "The coverage is outside of its expected range: either this is one of the 5 % of calibrations in which that "
+        "happens by chance, or these nodes are not like the calibration nodes."
+    )
 
 
-def describe_accepted_errors(is_wrong: np.ndarray) -> str:
-    """Return how many accepted labelled nodes are wrong."""
-    if len(is_wrong) == 0:
-        return "None of the labelled nodes is accepted"
-    measured = MeasuredShare.count(is_wrong)
-    interval = f"95 % interval {measured.low:.1%} to {measured.high:.1%}"
-    return f"{measured.share:.1%} of {measured.nodes:,} accepted labelled nodes are wrong ({interval})"
+def describe_accepted_errors(is_wrong: np.ndarray, is_ood: np.ndarray) -> str:
+    """Return how many accepted labelled nodes are wrong; OOD nodes, which no promise covers, are only counted."""
+    if is_ood.all():
+        text = "None of the labelled nodes is accepted"
+    else:
+        measured = MeasuredShare.count(is_wrong[~is_ood])
+        interval = f"95 % interval {measured.low:.1%} to {measured.high:.1%}"
+        text = f"{measured.share:.1%} of {measured.nodes:,} accepted labelled nodes are wrong ({interval})"
+    return text + (f"; the promise does not cover {is_ood.sum():,} accepted OOD nodes" if is_ood.any() else "")
+
+
+def describe_broken_bound(is_wrong: np.ndarray, max_error: float) -> str:
+    """Return a warning if the measured error is significantly larger than promised; empty otherwise."""
+    if len(is_wrong) == 0 or MeasuredShare.count(is_wrong).low <= max_error:
+        return ""
+    return f"More than {_percent(max_error)} are wrong: these nodes are not like the validation nodes."
 
 
 def render_change(change: GraphChange) -> Table:

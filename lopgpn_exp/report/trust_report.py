@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from lopgpn_exp.evaluation.metrics import (
@@ -19,7 +18,7 @@ from lopgpn_exp.evaluation.metrics import (
 )
 from lopgpn_exp.evaluation.metrics.detection import auroc
 from lopgpn_exp.evaluation.trust import AMBIGUOUS, TRUST, UNKNOWN, Limits
-from lopgpn_exp.report.console import new_table
+from lopgpn_exp.report.console import Table, new_table
 from lopgpn_exp.report.names import measure_name
 
 STYLES = {TRUST: "green", AMBIGUOUS: "yellow", UNKNOWN: "red"}

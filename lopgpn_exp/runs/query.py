@@ -94,9 +94,9 @@ def _select(word: str, output_dir: Path, read_tags: ReadTags) -> RunSelection:
         raise InputError(
             f"{word!r} is the beginning of {len(ambiguous)} names: {', '.join(ambiguous[:3])}"
             + ", ..." * (len(ambiguous) > 3),
-            expected="one of them, or a filter for several",
+            expected="one of them (the newest is suggested), or a filter for several",
             parameter="run",
-            suggestion=ambiguous[0],
+            suggestion=max(ambiguous, key=lambda name: (runs | sweeps)[name].stat().st_mtime),
         )
     raise _no_match(word, [*runs, *sweeps], output_dir)
 

@@ -12,7 +12,7 @@ from lopgpn_exp.config.foreign_code import check_code, find_foreign_targets
 from lopgpn_exp.config.plan import RunGraphs, RunPlan, plan_run
 from lopgpn_exp.errors import InputError
 from lopgpn_exp.records import RunResult
-from lopgpn_exp.runs.checksums import read_verified
+from lopgpn_exp.runs.checksums import has_checksums, read_checksums, read_verified
 from lopgpn_exp.runs.run_folder import LEGEND_FILE, damaged_file, read_config, read_result, repair_hint
 from lopgpn_exp.runs.storage import read_json
 from lopgpn_exp.threads import set_threads
@@ -157,9 +157,10 @@ class SavedRun:
         from lopgpn_exp.graph import Legend
 
         path = self.folder / LEGEND_FILE
-        if not path.is_file():
-            return None
         try:
+            is_lost = has_checksums(self.folder) and LEGEND_FILE in read_checksums(self.folder)
+            if not path.is_file() and not is_lost:
+                return None
             return Legend.from_json(read_json(path))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged_file(path, error) from None

@@ -59,7 +59,7 @@ def prepare_package(folder: Path, run: SavedRun) -> ModelPackage:
     """
     run_folder = folder / run.folder.name
     run_folder.mkdir(parents=True)
-    graph = run.graph  # before copying: a run whose data has changed is refused
+    graph, _ = run.graph, run.predictions  # before copying: a damaged run is refused, or one whose data has changed
     for name in RUN_FILES:
         if (run.folder / name).is_file():
             _copy_verified(run.folder / name, run_folder / name)

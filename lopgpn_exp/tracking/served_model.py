@@ -63,8 +63,9 @@ class ServedModel:
 
     def predict(self, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
         """Return the table of `lopgpn_exp predict` for a graph. MLflow calls this with all parameters."""
+        given = {name: value for name, value in (params or {}).items() if value is not None}
         with self._lock, _raise_mlflow_errors():
-            return self.tabulate(model_input, **(params or {}))
+            return self.tabulate(model_input, **given)
 
     def tabulate(
         self,
@@ -81,7 +82,8 @@ class ServedModel:
             source, target: the ids of the two nodes of each edge; without any, the edges of the run's graph.
             accuracy, unknown: see `lopgpn_exp predict`.
         """
-        table = _to_arrow(nodes)
+        with _report_conversion_errors("the table of nodes"):
+            table = pa.Table.from_pandas(nodes, preserve_index=False)
         graph, _ = build_changed_graph(self.run, table, self._choose_edges(table, source, target))
         result = predict_run(self.run, self.fit_limits(accuracy=accuracy, unknown=unknown), graph=graph).table
         labels = result["label"].astype(object)
@@ -102,7 +104,8 @@ class ServedModel:
         if not len(source) and self._columns.id in nodes.column_names:
             self._check_own_nodes(nodes[self._columns.id].to_pylist())
             return self._edges
-        return pa.table({self._columns.source: list(source), self._columns.target: list(target)})
+        with _report_conversion_errors("the edges"):
+            return pa.table({self._columns.source: list(source), self._columns.target: list(target)})
 
     def _check_own_nodes(self, ids: list[object]) -> None:
         """Raise an InputError unless these are the nodes of the run, whose edges are known."""
@@ -156,12 +159,15 @@ def _read_edges(path: Path) -> pa.Table:
         raise damaged_file(path, error) from None
 
 
-def _to_arrow(nodes: pd.DataFrame) -> pa.Table:
+@contextmanager
+def _report_conversion_errors(what: str) -> Iterator[None]:
+    """Raise what pyarrow says about objects of several types, or columns of the same name, as an InputError."""
     try:
-        return pa.Table.from_pandas(nodes, preserve_index=False)
-    except (pa.ArrowException, ValueError, TypeError) as error:  # objects of several types, columns of the same name
+        yield
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        reason = "; ".join(map(str, error.args)).partition("\n")[0][:200]
         raise InputError(
-            f"the table of nodes cannot be read ({str(error).partition(chr(10))[0][:200]})",
+            f"{what} cannot be read ({reason})",
             expected="ids and labels of one type, text or integers, and a number in every feature column",
         ) from None
 

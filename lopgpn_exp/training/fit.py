@@ -134,11 +134,10 @@ def fit(
 
 
 def _check_parts(graph: Graph) -> None:
-    for part in (Part.TRAIN, Part.VAL):
+    for part, purpose in ((Part.TRAIN, "training"), (Part.VAL, "validation")):
         if len(graph.nodes(part)) == 0:
-            raise InputError(
-                f"the split has no {part.name.lower()} nodes", expected="at least one", hint="use a random split"
-            )
+            what = f"the split has no {purpose} nodes"
+            raise InputError(what, expected="at least one", parameter="split", suggestion="random")
 
 
 def _prepare_batch(model: GradientModel, graph: Graph, part: Part, cache_dir: Path | None) -> Batch:

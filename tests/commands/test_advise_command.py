@@ -10,7 +10,9 @@ import pytest
 
 from lopgpn_exp.data.files import custom_graph
 from lopgpn_exp.data.splits import own_split
+from lopgpn_exp.evaluation.choice import Estimate
 from lopgpn_exp.graph import Part
+from lopgpn_exp.report.choice_report import _points
 from lopgpn_exp.runs.table import read_results
 from tests.support.html_pages import Reader, charts
 from tests.support.tables import write_tables
@@ -109,12 +111,25 @@ def test_a_folder_that_cannot_be_written_is_one_message_before_any_training(comm
     assert "Comparing" not in out
 
 
+def test_method_that_cannot_be_trained_is_named_with_what_was_expected(command, tmp_path):
+    write_tables(tmp_path)
+    code, out, err = command("advise", ".", "--methods", "mlp,matern_ggp", *FEW_EPOCHS)
+    assert code == 0, err
+    assert "- Not compared: matern_ggp (num_eigenpairs is 500; expected: from 1 to 300, the number of nodes)." in out
+
+
+def test_interval_of_a_small_difference_does_not_end_at_zero():
+    assert _points(Estimate(-0.0008, -0.0013, -0.0003)) == "-0.08 points [-0.13, -0.03]"
+    assert _points(Estimate(0.103, 0.077, 0.128)) == "+10.3 points [+7.7, +12.8]"
+
+
 LABELS = {"none": "", "one": "oak", "few": ["oak", "ash"] * 12}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([], "the following arguments are required: GRAPH\n"),
         (["nosuch.csv"], "there is no file nosuch.csv"),
         (["nodes.csv"], "try:      --edges edges.csv"),
         (["none"], "no node has a label"),
@@ -136,7 +151,7 @@ LABELS = {"none": "", "one": "oak", "few": ["oak", "ash"] * 12}
 )
 def test_input_error_is_one_message_before_any_training(command, tmp_path, words, message):
     write_tables(tmp_path)
-    if words[0] in LABELS:
+    if words and words[0] in LABELS:
         folder = tmp_path / words[0]
         folder.mkdir()
         write_tables(folder)

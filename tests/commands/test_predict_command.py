@@ -63,6 +63,52 @@ def test_next_commands_name_the_output_folder_and_the_least_trusted_node(predict
     assert flags[match[1]] != "trust"
 
 
+def test_next_commands_repeat_what_the_flags_and_promises_depend_on(predict):
+    limits = ["--accuracy", "0.9", "--unknown", "0.1", "--epistemic", "eu", "--max-error", "0.15"]
+    _, out, _ = predict(*limits, "--confidence", "0.9000001")
+    assert f" {' '.join(limits)} --confidence 0.9000001 " in out.splitlines()[-2]
+    assert "--accuracy" not in out.splitlines()[-1]
+
+
+def test_explain_is_suggested_only_for_a_model_that_pools_opinions(command, tmp_path):
+    for model, is_suggested in (("gcn", False), ("appnp", True)):
+        run_id = run_tiny(tmp_path / "outputs", f"model={model}").result.run_id
+        _, out, _ = command("predict", run_id, "--unknown", "0.5")
+        assert "Least trusted" in out
+        assert ("lopgpn_exp explain" in out) == is_suggested
+
+
+def test_table_does_not_replace_a_file_that_the_graph_is_read_from(command, tmp_path):
+    write_tables(tmp_path)
+    run_id = run_custom()
+    other = tmp_path / "other"
+    other.mkdir()
+    write_tables(other)
+    for words in (
+        ["predict", run_id, "--output", "nodes.csv"],
+        ["predict", run_id, "--graph", "other", "--output", "other/edges.csv"],
+        ["predict", run_id, "--graph", "other/nodes.csv", "--edges", "edges.csv", "--output", "other/nodes.csv"],
+        ["score", run_id, "--export", "edges.csv"],
+    ):
+        before = Path(words[-1]).read_bytes()
+        code, _, err = command(*words)
+        assert (code, Path(words[-1]).read_bytes()) == (2, before)
+        assert f"{words[-1]} is a file that the graph is read from" in err
+    assert command("predict", run_id, "--graph", ".", "--output", "new.csv")[0] == 0
+    assert command("predict", run_id, "--graph", ".", "--output", "new.csv")[0] == 0
+
+
+def test_long_names_are_printed_in_full(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    write_tables(tmp_path)
+    for name in ("nodes.csv", "edges.csv"):
+        Path(name).write_text(Path(name).read_text().replace("tree ", f"{'https://example.org/' * 4}tree "))
+    run_id = run_custom()
+    _, out, _ = command("predict", run_id)
+    node = pd.read_csv("predictions.csv").query("flag != 'trust' and label.isna()")["id"].iloc[0]
+    assert len(re.findall(rf"^ {node} ", out, re.MULTILINE)) == 1
+
+
 def test_order_of_rows_does_not_matter(predict, tree_run, tmp_path):
     folder, _ = tree_run
     predict("--output", "first.csv")
@@ -158,12 +204,14 @@ def test_files_of_the_same_dataset_with_other_content_are_labelled(command, tmp_
         (["--edges", "edges.csv"], "--edges is given without --graph", "--graph nodes.csv"),
         (["--accuracy", "7"], "accuracy is 7", "--accuracy 0.95"),
         (["--unknown", "1"], "unknown is 1", "--unknown 0.05"),
+        (["--epistemic", "unheard"], "epistemic is 'unheard'", "--epistemic eu"),
         (["--epistemic", "eu_sp"], "epistemic is 'eu_sp'", "--epistemic eu_so"),
         (["--graph", "no.pt"], "there is no file", "--graph FILE"),
         (["--output", "no/folder/out.csv"], "cannot be written (there is no folder no/folder)", ""),
         (["--coverage", "1"], "coverage is 1", "--coverage 0.9"),
         (["--coverage", "nan"], "coverage is nan", "--coverage 0.9"),
         (["--coverage", "0.99"], "need more than the 48 nodes for validation", "--coverage 0.979"),
+        (["--coverage", "0.9999999"], "sets of coverage 0.9999999 need", "--coverage 0.979"),
         (["--max-error", "0"], "max_error is 0", "--max-error 0.05"),
         (["--max-error", "0.1", "--confidence", "95"], "confidence is 95", "--confidence 0.95"),
         (["--max-error", "0.001"], "it takes at least", "--max-error 0.1"),
@@ -269,6 +317,11 @@ def test_error_in_a_changed_graph_names_the_options_of_the_command(predict, tmp_
     assert "try:      --edges edges.csv" in predict(*graph)[2]
     assert "try:      --edges FILE" in predict(*graph, "--edges", "no.csv")[2]
     assert "edges is no.xlsx" in predict(*graph, "--edges", "no.xlsx")[2]
+    nodes = pd.read_csv(tmp_path / "nodes.csv")
+    nodes.assign(x3="").to_csv(tmp_path / "blank.csv", index=False)
+    _, _, err = predict("--graph", str(tmp_path / "blank.csv"), "--edges", str(tmp_path / "edges.csv"))
+    assert "'x3' of node 'tree 000' is blank" in err
+    assert "try:" not in err  # a column that the model was trained on cannot be ignored
     edges = pd.read_csv(tmp_path / "edges.csv").rename(columns={"source": "origin"})
     edges.to_csv(tmp_path / "edges.csv", index=False)
     _, _, err = predict(*graph, "--edges", str(tmp_path / "edges.csv"))

@@ -177,6 +177,7 @@ def test_edges_may_be_left_out_for_the_nodes_of_the_run(register, load, trees):
         ({"id": [f"n{k}" for k in range(300)]}, {}, "no edges are given, .* 300 are new, such as 'n0', 300 are"),
         ({"x3": float("nan")}, {}, "'x3' of node 'tree 000' is blank"),
         ({"x3": "much"}, {}, "the column 'x3' contains 'much'"),
+        ({"x3": ["much"] + [1.0] * 299}, {}, "cannot be read .Expected bytes, got a 'float' object; Conversion failed"),
         ({"id": "same"}, {"source": ["same"], "target": ["same"]}, "the id 'same' is in rows 1 and 2"),
         ({}, {"accuracy": 7.0}, "accuracy is 7"),
     ],
@@ -189,6 +190,13 @@ def test_wrong_input_is_one_message_of_mlflow(trees, served, change, params, mes
     with pytest.raises(MlflowException, match=message) as error:
         served.predict(nodes, params=params)
     assert error.value.error_code == "INVALID_PARAMETER_VALUE"  # status 400 of a server
+
+
+def test_parameter_without_a_value_has_its_default(trees, served):
+    """null in JSON."""
+    nodes = pd.read_csv(trees / "nodes.csv")
+    expected = served.predict(nodes)
+    pd.testing.assert_frame_equal(served.predict(nodes, params={"accuracy": None, "unknown": None}), expected)
 
 
 def test_missing_feature_column_is_named(trees, served):
@@ -300,7 +308,10 @@ def test_run_without_tracking_needs_a_store_and_creates_none(command, tmp_path):
 @pytest.mark.parametrize("name", ["model.ckpt", "predictions.parquet"])
 def test_damaged_run_is_one_message_and_registers_nothing(register, outputs, client, name):
     path = next((outputs / "runs").glob("appnp-custom-s0-*")) / name
-    path.write_bytes(path.read_bytes()[:-9])
+    content = path.read_bytes()
+    path.unlink()
+    assert f"{path} cannot be" in register()[2]
+    path.write_bytes(content[:-9])
     code, _, err = register()
     assert code == 2
     assert name in err

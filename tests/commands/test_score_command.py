@@ -8,6 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from lopgpn_exp.config.plan import plan_run
+from lopgpn_exp.report.guarantee_report import describe_broken_bound
 from lopgpn_exp.runs.execute import run
 from tests.support import compose
 
@@ -64,6 +65,28 @@ def test_left_out_classes_count_as_ood(command, tree_run):
     is_left_out = (table["label"] == "oak") & ~table["part"].isin(["train", "val"])
     assert pd.read_csv("flags.csv")["ood"].sum() == is_left_out.sum() > 0
     assert re.search(r"of all errors +OOD", out)
+
+
+def test_ood_nodes_are_no_errors_against_the_bound(command, tree_run):
+    """The model is wrong about all nodes of a class that it does not have; no bound is promised for them."""
+    overrides = ["dataset=custom", f"dataset.path={tree_run[0]}", "output_dir=outputs", "tracking=none"]
+    run_id = run(plan_run(compose(*overrides, "ood=leave_out_classes", "trainer.progress=false"))).result.run_id
+    command("predict", run_id, "--max-error", "0.3")
+    table = pd.read_csv("predictions.csv")
+    accepted = table[table["label"].notna() & ~table["part"].isin(["train", "val"]) & table["accepted"]]
+    is_ood = ~accepted["label"].isin([name[2:-1] for name in table if name.startswith("p(")])
+    is_wrong = (accepted["label"] != accepted["predicted"])[~is_ood]
+    _, out, _ = command("score", run_id, "--max-error", "0.3")
+    assert f"{100 * is_wrong.mean():.1f}% of {len(is_wrong)} accepted labelled nodes are wrong" in out
+    assert is_ood.any()
+    assert f"the promise does not cover {is_ood.sum()} accepted OOD nodes" in " ".join(out.split())
+
+
+def test_error_above_the_bound_is_reported_if_it_is_significant():
+    is_wrong = np.arange(100) < 30
+    assert "More than 20 % are wrong" in describe_broken_bound(is_wrong, 0.2)
+    assert describe_broken_bound(is_wrong, 0.25) == ""
+    assert describe_broken_bound(is_wrong[:0], 0.2) == ""
 
 
 @pytest.mark.parametrize(

@@ -257,3 +257,11 @@ def test_halves_of_too_few_validation_nodes_are_refused(small_graph):
     with pytest.raises(InputError, match="the split has 12 validation nodes") as caught:
         validation_halves_split(small_graph, index=0, train=0.76, val=0.04, test=0.2)
     assert "at least 20" in caught.value.expected
+
+
+def test_halves_of_a_split_without_labelled_test_nodes_are_refused(small_graph):
+    """The chosen method could not be evaluated."""
+    part = own_split(small_graph, index=0).part
+    graph = small_graph.replace(official_part=part, labels=small_graph.labels.masked_fill(part == Part.TEST, -1))
+    with pytest.raises(InputError, match="the split has no labelled test nodes"):
+        validation_halves_split(graph, index=0)

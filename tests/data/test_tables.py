@@ -97,6 +97,7 @@ TABLE_ERRORS = [
     ("nodes.csv", NODES.replace("\n7,", "\nann,"), "'ann' is in rows 2 and 4"),
     ("nodes.csv", NODES.replace("20.5", "tall"), "'height' contains 'tall' (node 'ann'), which is not a number"),
     ("nodes.csv", NODES.replace("20.5", ""), "'height' of node 'ann' is blank"),
+    ("nodes.csv", "id,label,x\na,red,\nb,blue,\n", "'x' of node 'a' is blank (2 blank in this column)"),
     ("nodes.csv", NODES.replace("bob,blue,val", "bob,blue,maybe"), "the split of node 'bob' is 'maybe'"),
     ("nodes.csv", NODES.replace("age", "height"), "the column 'height' occurs more than once"),
     ("nodes.csv", "id,label\na,x\nb,y\n", "there are no feature columns"),

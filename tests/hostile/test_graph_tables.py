@@ -152,7 +152,7 @@ NESTED = pa.array([[1], [2], [3], [4]])
         ("id", pa.array([1, 1, 2, 3]), "the id '1' is in rows 1 and 2"),
         ("age", NESTED, "the column 'age' contains '[1]'"),
         ("age", pa.array([{"a": 1}] * 4), "the column 'age' contains"),
-        ("age", pa.nulls(4), "the column 'age' contains values of type null"),
+        ("age", pa.nulls(4), "'age' of node '007' is blank (4 blank in this column)"),
         ("age", pa.array([1.0, float("nan"), 2.0, 3.0]), "'age' of node 'ann' is nan"),
         ("age", pa.array(["2020-01-01"] * 4).cast(pa.date32()), "the column 'age' contains"),
         ("split", pa.array([True, False, True, False]), "the split of node '007' is 'true'"),

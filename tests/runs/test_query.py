@@ -1,5 +1,7 @@
 """Which runs a word on the command line refers to, and the labels of several selections."""
 
+import os
+
 import pytest
 
 from lopgpn_exp.errors import InputError
@@ -119,7 +121,6 @@ def test_a_word_without_a_match_is_refused(outputs, word, message):
 @pytest.mark.parametrize(
     ("word", "message", "suggestion"),
     [
-        ("gkde-cora-s1", "'gkde-cora-s1' is the beginning of 2 names", "gkde-cora-s1-i0-bernoulli-aaaa"),
         ("gdke-cora-s1-i0-none-aaaa", "matches no run in ", "gkde-cora-s1-i0-none-aaaa"),
         ("lop_gnp", "'lop_gnp' matches no run in ", "model=lop_gpn"),
         ("", "'' matches no run in ", "gkde-cora-s0-i0-bernoulli-aaaa"),
@@ -129,6 +130,17 @@ def test_a_typo_is_refused_with_an_existing_name(outputs, word, message, suggest
     with pytest.raises(InputError, match=message) as caught:
         select([word, word], outputs)
     assert (caught.value.parameter, caught.value.suggestion) == ("run", suggestion)
+
+
+def test_of_several_matches_the_newest_is_suggested(tmp_path):
+    """The one that has just been trained, where the file that it was trained on has changed."""
+    folders = [save_run(tmp_path, random_run("gkde", scenario=scenario)) for scenario in ("none", "bernoulli")]
+    for newest in folders:
+        for folder in folders:
+            os.utime(folder, (0, 2 if folder == newest else 1))
+        with pytest.raises(InputError, match="is the beginning of 2 names") as caught:
+            select(["gkde"], tmp_path)
+        assert (caught.value.parameter, caught.value.suggestion) == ("run", newest.name)
 
 
 def test_an_output_folder_without_finished_runs_is_refused(tmp_path):

@@ -63,3 +63,13 @@ def test_damaged_file_is_one_message(command, run, tmp_path, name, content, mess
     assert re.search(message, err)
     assert re.search("force=true|rm -r", err)
     assert "Traceback" not in err
+
+
+def test_lost_legend_is_not_taken_for_a_dataset_without_names(command, run, tmp_path):
+    """The features of a changed version would not be scaled."""
+    folder = tmp_path / "outputs" / "runs" / run.folder.name
+    shutil.copytree(run.folder, folder)
+    (folder / "legend.json").unlink()
+    code, _, err = command("predict", run.folder.name, "--graph", str(run.output_dir.parent))
+    assert code == 2
+    assert "legend.json cannot be read" in err

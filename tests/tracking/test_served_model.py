@@ -55,6 +55,13 @@ def test_every_kind_of_model_gives_the_table_of_predict(outputs, tmp_path, words
             served.tabulate(nodes.head(10), source=[0, 1], target=[1, 2])
 
 
+def test_id_of_an_edge_that_is_too_large_is_one_message(outputs, tmp_path):
+    prepare_package(tmp_path / "data", SavedRun.open(run_tiny(outputs, "model=gkde").folder))
+    served = open_served_model(tmp_path / "data")
+    with pytest.raises(InputError, match="the edges cannot be read"):
+        served.tabulate(pd.DataFrame({"id": [0, 1]}), source=[2**70], target=[1])
+
+
 def test_example_has_the_values_of_the_users_file(tree_run, tmp_path):
     """Features were scaled for training; the example holds what the user has."""
     folder, run_id = tree_run

@@ -190,10 +190,10 @@ def test_first_layer_with_a_nan_output_is_named(small_graph):
         module.compute_loss(batch)
 
 
-@pytest.mark.parametrize("part", [Part.TRAIN, Part.VAL])
-def test_split_without_training_or_validation_nodes_is_rejected(small_graph, part):
+@pytest.mark.parametrize(("part", "purpose"), [(Part.TRAIN, "training"), (Part.VAL, "validation")])
+def test_split_without_training_or_validation_nodes_is_rejected(small_graph, part, purpose):
     graph = small_graph.replace(part=small_graph.part.masked_fill(small_graph.part == part, Part.NONE))
-    with pytest.raises(InputError, match=f"no {part.name.lower()} nodes"):
+    with pytest.raises(InputError, match=f"no {purpose} nodes"):
         fit(
             graph,
             model_class="lopgpn_exp.models.GPN",

@@ -217,7 +217,7 @@ def _build_unique_keys(column: pa.Array, name: str) -> pa.Array:
 
 def _column_error(column: pa.Array, name: str, ids: Sequence[object]) -> InputError:
     """Return the error about a feature column that contains blanks or something else than numbers."""
-    if not (pa.types.is_boolean(column.type) or is_number(column.type)):
+    if not (pa.types.is_boolean(column.type) or pa.types.is_null(column.type) or is_number(column.type)):
         return InputError(
             f"the column {name!r} contains {_describe_text(column, ids)}, which is not a number",
             expected="numbers in every feature column: encode categories as columns of 0 and 1, or ignore them",
