@@ -47,7 +47,7 @@ FAILED, INPUT_ERROR, LIMIT_EXCEEDED, INTERRUPTED, TERMINATED = 1, 2, 3, 128 + si
 STOPPED = "Finished trainings and runs are kept; the same command continues from there."
 HELP = """usage: lopgpn_exp [COMMAND] [OPTIONS]
 
-Uncertainty quantification on graphs: LOP-GPN, GPN, APPNP, Matern-GGP and GKDE.
+Uncertainty quantification on graphs: LOP-GPN, GPN and more than twenty other methods.
 
   lopgpn_exp                                    train LOP-GPN on the embedded dataset; needs no download
   lopgpn_exp model=gpn_sym dataset=cora_ml      another model, another dataset

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import select
 import signal
 import sys
 import threading
@@ -27,7 +28,7 @@ def set_up_process() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # characters that the encoding lacks are escaped
             stream.reconfigure(errors="backslashreplace")
-    with _raise_on_sigterm(), _escape_log_messages():
+    with _raise_on_sigterm(), _escape_log_messages(), _exit_without_reader():
         yield
 
 
@@ -65,6 +66,23 @@ class _PrintableRecord(logging.LogRecord):
 
     def getMessage(self) -> str:  # noqa: N802
         return printable(super().getMessage())
+
+
+@contextmanager
+def _exit_without_reader() -> Iterator[None]:
+    """Exit without a message, as other programs do, if nobody reads the output any more: `lopgpn_exp ... | head`."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        poll = select.poll()
+        poll.register(sys.stdout, select.POLLOUT)
+        if not any(event & select.POLLERR for _, event in poll.poll(0)):  # another pipe
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left when it exits
+        sys.exit(128 + signal.SIGPIPE)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import signal
+import subprocess
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -230,3 +231,12 @@ def test_options_may_stand_before_and_after_the_positional_arguments(command, mo
     command("check", "--accuracy", "0.7", "mine", "model.hidden_dim=3")
     assert calls[0] == calls[1]
     assert (calls[0].model, calls[0].options, calls[0].accuracy) == ("mine", ["model.hidden_dim=3"], 0.7)
+
+
+def test_program_ends_quietly_if_nobody_reads_its_output(tmp_path):
+    """As in `lopgpn_exp results | head`."""
+    command = [sys.executable, "-m", "lopgpn_exp", "--help"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 128 + signal.SIGPIPE
