@@ -41,7 +41,7 @@ def format_headline(report: PaperReport) -> str:
     """Return the outcome of the audit in a few sentences."""
     printed = report.audit[report.audit["printed"]]
     within = {key: int((printed[key] == WITHIN_NOISE).sum()) for key in ("verdict", "recipe_verdict")}
-    shares = {key: f"{count} ({100 * count / max(len(printed), 1):.0f} %)" for key, count in within.items()}
+    shares = {key: f"{count} ({100 * count / max(len(printed), 1):.1f} %)" for key, count in within.items()}
     splits = "the published splits" if report.runs.notes.has_published_splits else "random splits"
     headline = (
         f"Of {len(printed)} published values on {report.runs.main['dataset'].nunique()} datasets, we reproduce "
