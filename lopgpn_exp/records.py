@@ -144,8 +144,8 @@ class Job:
 
     Args:
         graph_size: nodes and edges of the graph that is trained on; 0 if it is not known.
-        parts: the other trainings that it needs and that are not done, such as the members of an ensemble: their models
-            by their identities.
+        parts: the other trainings that it needs and that are not done, such as the members of an ensemble. Maps the
+            identity of each to the name of its model.
     """
 
     config: dict[str, Any]

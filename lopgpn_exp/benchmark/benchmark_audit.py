@@ -28,8 +28,8 @@ def audit_benchmark(runs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per published value: ours, published, difference and verdict.
 
     A value is within noise if it differs by at most 2 points, or by at most 2 combined standard errors: ours over
-    splits, and that of the published mean of 25 runs. With a single split, our standard error
-    is not known and counts as 0.
+    splits, and that of the published mean of 25 runs. With a single split, our standard error is not known and counts
+    as 0.
     """
     chosen = runs[runs["protocol"] == PROTOCOL]
     groups = dict(list(chosen.groupby(["dataset", "model", "scenario"])))

@@ -178,9 +178,8 @@ def build_audit_document(audit: pd.DataFrame) -> Iterator[Block]:
 
 def _count_row(column: str, row: Mapping[Any, Any]) -> list[str]:
     share = f"{100 * row['share']:.0f} %"
-    middle = (
-        f"{row['median']:+.1f}" if column == "metric" else f"{row['size']:.1f}"
-    )  # signs of different metrics differ in meaning
+    # Without a sign where metrics are mixed: for some of them, larger is worse.
+    middle = f"{row['median']:+.1f}" if column == "metric" else f"{row['size']:.1f}"
     return [_title(column, row[column]), str(row["values"]), str(row["within"]), share, middle]
 
 

@@ -116,9 +116,9 @@ def plan_sweep(plans: Sequence[RunPlan]) -> SweepPlan:
 
 
 def _find_missing_parts(plan: RunPlan, graph: Graph) -> dict[str, str]:
-    """Return the trainings that a plan is made from and that are not done, with their models."""
+    """Return the trainings that a plan is made from and that are not done: the names of their models by identity."""
     missing: dict[str, str] = {}
-    for part in plan.parts:
+    for part in plan.parts if plan.checkpoint is None else ():
         identity = training_id(part, graph)
         if not find_training(plan.output_dir, identity).exists():
             missing |= {identity: part.model, **_find_missing_parts(part, graph)}
@@ -130,7 +130,7 @@ def group_by_training(jobs: Sequence[Job]) -> list[list[Job]]:
 
     Groups are in the order of their first jobs.
     """
-    root: dict[str, str] = {}  # of each training: another one of its group, or itself
+    root: dict[str, str] = {}  # maps each training to another one of its group, or to itself
 
     def find_root(training: str) -> str:
         while root.setdefault(training, training) != training:
